@@ -26,8 +26,8 @@ from nmt.data.text.spans import (
     within,
 )
 from nmt.data.text.tags import output_tags
-from nmt.data.text.text_statistics import UNKNOWN, UNSEEN, TextStatistics
-from nmt.data.text.words import unseen_words
+from nmt.data.text.text_statistics import UNKNOWN, TextStatistics
+from nmt.data.text.words import UNSEEN, unseen_words
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected, words_lacking
@@ -191,12 +191,14 @@ class TextSegmenter:
         signs = matches_outside(OWNED_SIGN, text, spans)
         return sorted(spans + [Span(*sign.span()) for sign in signs if self.lacks(sign["sign"])])
 
-    def unknown_words(self, text: str, left_out: Collection[str]) -> list[str]:
+    def unknown_words(self, text: str, outside: str, left_out: Collection[str]) -> list[str]:
         """Return the words of `text`, in alphabets, with a letter that the source vocabulary lacks.
 
-        With them, words that training has not seen, but of kinds that are often `left_out`.
+        With them, words, and tokens `outside` of its spans, that training has not seen, but not of kinds that are often
+        `left_out`.
         """
-        unseen = unseen_words(self._symbol.sub(" ", text), self._octaves) if UNSEEN not in left_out else ()
+        read, rest = (self._symbol.sub(" ", side) for side in (text, outside))
+        unseen = unseen_words(read, rest, self._octaves) if UNSEEN not in left_out else ()
         return words_lacking(text, self._cannot_read) + [word for word, kind in unseen if kind not in left_out]
 
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[TermMatch]:
@@ -240,7 +242,7 @@ class _PlainSegmentation(NamedTuple):
             direction=direction,
             keeps_numbers=segmenter.keeps_numbers,
             left_out=left_out,
-            unknown=segmenter.unknown_words(text, left_out),
+            unknown=segmenter.unknown_words(text, text, left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
         spans: list[Span] | None = [] if protects else None
@@ -334,7 +336,7 @@ class _Segmentation:
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             left_out=left_out,
-            unknown=segmenter.unknown_words(self.text[span.start : span.end], left_out),
+            unknown=segmenter.unknown_words(self.text[span.start : span.end], protected.outside_spans(), left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
 

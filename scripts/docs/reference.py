@@ -52,7 +52,15 @@ def page_patterns() -> str:
     from nmt.data.text import spans
     from nmt.data.text.characters import AROUND, DASHES, LIST_MARKER
     from nmt.data.text.numbers import AMOUNT, NUMBER, UNIT
-    from nmt.data.text.words import ALPHABETIC_WORD, PLACE
+    from nmt.data.text.words import (
+        AFTER_TOKEN,
+        ALPHABETIC_WORD,
+        BEFORE_TOKEN,
+        CODE_SIGN,
+        NUMBER_ALONE,
+        PLACE,
+        PRINTED_TOKEN,
+    )
     from nmt.translation.protect import ODD_MARK, ODD_WORD, PROSE_MARK, QUOTE
 
     patterns = {
@@ -65,6 +73,9 @@ def page_patterns() -> str:
         "ODD_WORD": ODD_WORD,
         "ALPHABETIC_WORD": ALPHABETIC_WORD,
         "PLACE": PLACE,
+        "PRINTED_TOKEN": PRINTED_TOKEN,
+        "CODE_SIGN": CODE_SIGN,
+        "NUMBER_ALONE": NUMBER_ALONE,
         "PROSE_MARK": PROSE_MARK,
         "QUOTE": QUOTE,
         "AROUND": AROUND,
@@ -74,7 +85,7 @@ def page_patterns() -> str:
         "AMOUNT": AMOUNT,
     }
     texts = {name: getattr(spans, name) for name in ("PAIRS", "CHINESE_PAIRS", "CHINESE_QUOTES")}
-    texts["DASHES"] = DASHES
+    texts |= {"DASHES": DASHES, "BEFORE_TOKEN": BEFORE_TOKEN, "AFTER_TOKEN": AFTER_TOKEN}
     written = {name: _as_javascript(pattern) for name, pattern in patterns.items()} | texts
     lines = [f"export const {name} = {json.dumps(text)};" for name, text in written.items()]
     return "\n".join(

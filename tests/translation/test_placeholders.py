@@ -14,6 +14,7 @@ from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.translation import translate_blocks
 from nmt.artifacts.rundir import RunDir
 from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.text.words import UNSEEN
 from nmt.translation.chain import Chain
 from nmt.translation.protect import PROSE_MARK, lost_marks, words_lacking
 from nmt.translation.request import Request
@@ -199,13 +200,21 @@ def test_a_word_with_a_letter_that_the_vocabulary_lacks_is_kept_or_reported(tran
 @pytest.mark.parametrize(
     ("left_out", "reported"),
     [
-        ({"unseen": 0}, ["DECADE", "sudo", "Dana", "kebab", "*args", "args", "lorem", "DEAD"]),
-        ({"unseen": 0, "small within": 60, "capital within": 60}, ["DECADE", "kebab", "*args", "args"]),
+        ({UNSEEN: 0}, ["DECADE", "sudo", "Dana", "kebab", "kebab-mega", "*args", "args", "lorem", "DEAD"]),
+        ({UNSEEN: 0, "small within": 60, "capital within": 60}, ["DECADE", "kebab", "kebab-mega", "*args", "args"]),
+        (
+            {UNSEEN: 0, "small hyphen": 60, "small within": 60, "capital within": 60},
+            ["DECADE", "kebab-mega", "*args", "args"],
+        ),
+        (
+            {UNSEEN: 0, "form a-a partly seen": 60},
+            ["DECADE", "sudo", "Dana", "kebab", "*args", "args", "lorem", "DEAD"],
+        ),
         ({}, ["DECADE", "*args"]),  # of a version that counted none
         (None, ["DECADE", "*args"]),
     ],
 )
-def test_words_that_training_has_not_seen_are_kept_or_reported(stored_run, tmp_path, left_out, reported):
+def test_words_and_tokens_that_training_has_not_seen_are_kept_or_reported(stored_run, tmp_path, left_out, reported):
     shutil.copytree(stored_run("words"), tmp_path / "run")
     run = RunDir(tmp_path / "run")
     counted = {"pairs": 1000, "left_out": left_out, "once": "zorte", "words": ["muba mega fade"]}

@@ -22,6 +22,7 @@ from nmt.config import SearchOptions
 from nmt.data.read.line_blocks import grow_blocks
 from nmt.data.text.glossary import Term, missed_terms
 from nmt.data.text.numbers import CURRENCIES, UNIT
+from nmt.data.text.spans import replace_spans
 from nmt.translation import Translator
 from nmt.translation.chain import Chain
 from nmt.translation.protect import lost_marks, lost_spans
@@ -218,7 +219,7 @@ def with_losses(
         lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)]
         lost += changed_placeholders(source, each.text, block.formats)
         if request.options.protect:
-            unknown = segmenter.unknown_words(source, left_out)
+            unknown = segmenter.unknown_words(source, replace_spans(source, found, [" "] * len(found)), left_out)
             lost += lost_marks(source, each.text, [*spans, *lost], left_out, unknown)
         if lost := list(dict.fromkeys(lost)):
             flags["protected_lost"] = lost

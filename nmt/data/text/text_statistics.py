@@ -13,15 +13,15 @@ from pydantic import Field
 from nmt.base.languages import Direction, standard_code, written_without_spaces
 from nmt.config.base import Section
 from nmt.data.text.numbers import DIGITS, has_letters, is_digit, number_differences, number_words, numbers_in
-from nmt.data.text.words import counted_words
+from nmt.data.text.words import UNSEEN, counted_words
 
-UNSEEN = "unseen"  # a kind of words that have kinds of their own, if they were counted
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 # All but the octave were chosen by hand. docs/explanation/text.md says what follows from them.
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
 _LEFT_OUT = 0.01  # share of the pairs, which may be flagged for all kinds together
+_FORMS_LEFT_OUT = 0.005  # for forms of tokens; new ones, which no count foresees, are as many again
 # What translators leave out, or write otherwise, so that without counts up to 12% of their texts would be flagged.
 _OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit", "colon", "letter")
 _ELSEWHERE_OTHERWISE = ("exclamation", "question", "ellipsis", "quotation")  # in some languages
@@ -147,14 +147,18 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     def kinds_left_out(self, direction: Direction) -> frozenset[str]:
         """Return the kinds of digits, marks and words that a translation may lack, because those of training often do.
 
-        The others together are left out in at most 1% of the pairs. If they were not counted, these are digits in
-        languages whose number words nmt does not know, and punctuation: all of it in such languages, marks that other
-        languages may do without in the others.
+        The others together are left out in at most 1% of the pairs, and forms of tokens in at most 0.5%. If they were
+        not counted, these are digits in languages whose number words nmt does not know, and punctuation: all of it in
+        such languages, marks that other languages may do without in the others.
         """
         if self.left_out is not None:
             counts = {UNSEEN: self.pairs} | self.left_out  # older versions did not count them
-            as_rare = ((kind, sum(n for n in counts.values() if n <= count)) for kind, count in counts.items())
-            return frozenset(kind for kind, total in as_rare if total > _LEFT_OUT * self.pairs)
+            left_out = list[str]()
+            for of_forms, most in ((False, _LEFT_OUT), (True, _FORMS_LEFT_OUT)):
+                group = {kind: count for kind, count in counts.items() if kind.startswith("form ") == of_forms}
+                as_rare = ((kind, sum(n for n in group.values() if n <= count)) for kind, count in group.items())
+                left_out += [kind for kind, total in as_rare if total > most * self.pairs]
+            return frozenset(left_out)
         src, tgt = map(standard_code, direction)
         is_unmarked = tgt != "zh" and written_without_spaces(tgt)  # か。 asks
         has_marks = number_words(src) and number_words(tgt) and not is_unmarked and "el" not in (src, tgt)

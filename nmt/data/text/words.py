@@ -33,6 +33,19 @@ PLACE = (
     rf"|(?P<sign>(?:(?<={_SIGN})|(?<=\w[.:]))\w|[^\W\d_]+(?={_SIGN}|[.:]\w))"
 )
 _PLACE = lazy_pattern(PLACE)
+# A token of a text as it is printed, without the quotation marks and the punctuation around it. Brackets behind a
+# word belong to it in pairs, as in f(x), and apostrophes only if they do not stand between two words.
+PRINTED_TOKEN = (
+    rf"(?:{LETTER}+|(?<=[\w)\]])(?:\([^()\s]*\)|\[[^\[\]\s]*\])"
+    rf"|(?![.!?…](?<=[^\W\d_]{{2}}.)[A-ZÀ-Þ][a-zß-ÿ])[^\s()\[\]'’‘´{UNSPACED}]"  # not: left.He
+    r"|(?<![^\W\d_])['’‘´]|['’‘´](?![^\W\d_]))+"
+)
+BEFORE_TOKEN = "\"“”„«»‹›‘’',–—…"
+AFTER_TOKEN = BEFORE_TOKEN + ".:;!?-"
+# What prose does not have within a token, even if it knows the words on both sides.
+CODE_SIGN = r"[^\w\s\u0300-\u036f%.,:;!?…()\[\]\"'“”„«»‹›‘’‚´–—-]|_"
+NUMBER_ALONE = r"\d+(?:[.,:]\d+)*%?"  # wrong ones are reported anyway
+UNSEEN = "words and forms"  # a kind of unseen ones, which have kinds of their own, if they were counted
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 
@@ -73,10 +86,12 @@ def letter_runs(text: str) -> list[str]:
     return _LETTERS.findall(text.casefold())
 
 
-def unseen_words(text: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
+def unseen_words(text: str, outside: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield each word of `text`, in alphabets, that is not among those `seen`, in lower case; with its kind.
 
-    A kind says how the word is written and where it stands. Which kinds targets keep is to be counted.
+    A kind says how the word is written and where it stands. Then the tokens of `outside`, the text without its spans,
+    that have signs beside words or numbers, as apt-get, f(x), 1-2-3, but none of prose whose words are all seen. Their
+    kind says which signs stand where, and whether words are seen. Which kinds targets keep is to be counted.
     """
     is_loud = text.isupper() and " " in text  # not: 看README
     for match in WORD_IN_ALPHABET.finditer(text):
@@ -85,3 +100,17 @@ def unseen_words(text: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
             case = "small" if is_loud or not word[0].isupper() else "capitals" if word[1:].isupper() else "capital"
             place = _PLACE.match(text, match.start())
             yield word, f"{case} {place.lastgroup if place else 'within'}"
+    for printed in re.findall(PRINTED_TOKEN, outside):
+        if printed.isalpha():
+            continue
+        token = printed.lstrip(BEFORE_TOKEN).rstrip(AFTER_TOKEN)
+        form = re.sub(r"([^a0])\1+", r"\1", re.sub(r"\d+", "0", WORD_IN_ALPHABET.sub("a", token)))
+        if {*form} <= {"a", "0"} or {*form}.isdisjoint("a0"):
+            continue
+        words = [word.lower() for word in WORD_IN_ALPHABET.findall(token)]
+        # A single letter, but of compounds, is a name, as in f(x).
+        are_seen = [word in seen and (len(word) > 1 or "-" in token) for word in words]
+        is_prose = all(are_seen) if words else re.fullmatch(NUMBER_ALONE, token)
+        if not is_prose or re.search(CODE_SIGN, token):
+            share = "seen" if all(are_seen) else "partly seen" if any(are_seen) else "unseen"
+            yield token, f"form {form} {share}"

@@ -6,7 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +21,15 @@ from nmt.data.check.twins import TwinFinder
 from nmt.data.read.pairs import SentencePair
 from nmt.data.text.numbers import has_letters, kinds_of_lost_digits
 from nmt.data.text.placeholders import copy_with_placeholders
-from nmt.data.text.spans import ANY_PLACEHOLDER
+from nmt.data.text.spans import ANY_PLACEHOLDER, find_spans
 from nmt.data.text.tags import user_symbols
-from nmt.data.text.text_statistics import MAX_SENTENCES, UNSEEN, TextStatistics, count_numbers, is_long, word_octaves
-from nmt.data.text.words import counted_words, unseen_words
+from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers, is_long, word_octaves
+from nmt.data.text.words import UNSEEN, counted_words, unseen_words
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Segment, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
-from nmt.translation.protect import marks_left_out, odd_left_out
+from nmt.translation.protect import Protected, marks_left_out, odd_left_out
 from nmt.translation.sentences import count_sentences
 
 log = logging.getLogger(__name__)
@@ -67,14 +67,18 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
 
 
 def _unseen_left_out(run: RunDir, counted: TextStatistics) -> dict[str, int]:
-    """Return in how many of as many pairs as were `counted` the target lacks an unseen word, by its kind.
+    """Return in how many of as many pairs as were `counted` the target lacks an unseen word or token, by its kind.
 
     Those of validation tell, because training has seen its own words. Nothing is said without any.
     """
     pairs = [*zip(*run.read_pairs("valid"), strict=True)]
-    lost = [{kind for word, kind in unseen_words(src, counted.octaves) if word not in tgt} for src, tgt in pairs]
-    counts = Counter(chain.from_iterable(lost)).items()
-    return {UNSEEN: 0, **{kind: -(-count * counted.pairs // len(pairs)) for kind, count in counts}} if pairs else {}
+    counts = Counter[str]()
+    for src, tgt in pairs:
+        source = Protected.from_spans(src, find_spans(src))
+        unseen = unseen_words(src, source.outside_spans(), counted.octaves)
+        counts.update({kind for word, kind in unseen if word not in tgt})
+    scaled = {kind: -(-count * counted.pairs // len(pairs)) for kind, count in counts.items()}
+    return {UNSEEN: 0, **scaled} if pairs else {}
 
 
 def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:

@@ -31,7 +31,7 @@ const tasks = {
   },
   async unseen() {
     const { octavesOf, unseenWords } = await load("text.js"), octaves = octavesOf({ once: given.seen.join(" "), words: [] });
-    return given.texts.map((text) => unseenWords(text, octaves, given.left_out));
+    return given.texts.map((text) => unseenWords(text, text, octaves, given.left_out));
   },
   async empty() { // what the page says of a text for which the model writes nothing
     const { Engine } = await load("engine.js");

@@ -13,6 +13,7 @@ from nmt import Translator
 from nmt.apps.web.export import MODULES, build_modules, export_web
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
+from nmt.data.text.words import UNSEEN
 from nmt.translation.chain import Chain
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
@@ -101,7 +102,7 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     confidence |= {"repetition": -20.0, "copied": -50.0}
     statistics |= {"words": ["rar", "haus", "eins hund"], "usual_octave": 2.5, "confidence": confidence}
     statistics["once"] = "seldom"
-    statistics["left_out"] = {"unseen": 0, "small within": 6000}
+    statistics["left_out"] = {UNSEEN: 0, "small within": 6000}
     run.statistics_file.write_text(json.dumps(statistics), "utf-8")
     export_web(run, tmp_path / "page")
     lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]
@@ -116,7 +117,7 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     assert ["doubtful" in flags for flags in expected[:2]] == [False, True]
     assert [flags.get("protected_lost", []) for flags in expected[-6:]] == [
         ["Qwx"],
-        ["qwx"],
+        ["qwx", "-qwx"],
         [],
         [],
         ["q_w", "q", "w"],

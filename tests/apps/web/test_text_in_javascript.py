@@ -173,7 +173,7 @@ def test_javascript_names_unseen_words_as_nmt_does(left_out, tmp_path):
         copied_scripts(tmp_path / "page"), "unseen", {"texts": texts, "seen": seen, "left_out": left_out}
     )
     for text, words in zip(texts, found, strict=True):
-        assert words == [word for word, kind in unseen_words(text, seen) if kind not in left_out], ascii(text)
+        assert words == [word for word, kind in unseen_words(text, text, seen) if kind not in left_out], ascii(text)
 
 
 TEXTS = [

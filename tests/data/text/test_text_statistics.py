@@ -10,7 +10,8 @@ import pytest
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.base.languages import Direction
-from nmt.data.text.text_statistics import UNSEEN, Confidence, TextStatistics
+from nmt.data.text.text_statistics import Confidence, TextStatistics
+from nmt.data.text.words import UNSEEN
 from nmt.translation.protect import PROSE_MARK
 
 
@@ -67,6 +68,11 @@ def test_the_most_frequent_kinds_may_be_missing_until_1_percent_of_the_pairs_lac
     assert counted.kinds_left_out(Direction("de", "en")) == {"question"}
     counted = statistics(pairs=10_000, left_out=counts | {"digits": 62})
     assert counted.kinds_left_out(Direction("de", "en")) == {"digits", "question"}
+    forms = {"form a:a seen": 40, "form a(a) seen": 10, "form a-a seen": 51}  # apart from the others
+    assert statistics(pairs=10_000, left_out=counts | forms).kinds_left_out(Direction("de", "en")) == {
+        "question",
+        "form a-a seen",
+    }
 
 
 def test_unseen_words_may_be_missing_where_no_version_has_counted_them():

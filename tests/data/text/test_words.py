@@ -64,4 +64,21 @@ def test_a_bare_word_has_no_punctuation_around_it():
     ],
 )  # fmt: skip
 def test_words_that_were_not_seen_have_a_kind_by_their_case_and_place(text, unseen):
-    assert dict(unseen_words(text, {"the", "dog", "sees", "a", "cat", "see", "and"})) == dict(unseen)
+    assert dict(unseen_words(text, "", {"the", "dog", "sees", "a", "cat", "see", "and"})) == dict(unseen)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("the apt-get, (get_it)", {"apt-get": "form a-a unseen", "get_it": "form a_a unseen"}),
+        ("the dog-house; dog/the", {"dog-house": "form a-a partly seen", "dog/the": "form a/a seen"}),
+        ("f(x), arr[0]... “--see”", {"f(x)": "form a(a) unseen", "arr[0]": "form a[0] unseen"}),
+        ("-xvf see>the :-) &&", {"-xvf": "form -a unseen", "see>the": "form a>a seen"}),
+        ("see 3,5 or 12:30, 99%, 1.000.000, but 1-2-3", {"1-2-3": "form 0-0-0 seen"}),
+        ("l'a the dog's ‘see’ see!the (the) [dog]", {}),  # prose
+        ("the dog sees.Lorem ipsum", {}),  # a space is missing
+        ("看x-y狗v3", {"x-y": "form a-a unseen"}),
+    ],
+)
+def test_tokens_with_signs_have_a_kind_by_their_signs_and_words(text, tokens):
+    assert dict(unseen_words("", text, {"the", "dog", "see", "sees", "l"})) == tokens

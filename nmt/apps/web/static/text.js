@@ -1,6 +1,6 @@
 // Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
 // follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
-import { ALPHABETIC_WORD, AMOUNT, AROUND, CHINESE_PAIRS, CHINESE_QUOTES, DASHES, LIST_MARKER, NUMBER, NUMBERED, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PLACE, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AFTER_TOKEN, ALPHABETIC_WORD, AMOUNT, AROUND, BEFORE_TOKEN, CHINESE_PAIRS, CHINESE_QUOTES, CODE_SIGN, DASHES, LIST_MARKER, NUMBER, NUMBERED, NUMBER_ALONE, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PLACE, PRINTED_TOKEN, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -108,7 +108,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), PLACES = new RegExp(PLACE, "yu"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), PLACES = new RegExp(PLACE, "yu"), PRINTED_TOKENS = new RegExp(PRINTED_TOKEN, "gu"), CODE_SIGNS = new RegExp(CODE_SIGN, "u"), NUMBERS_ALONE = new RegExp(`^(?:${NUMBER_ALONE})$`, "u"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -238,17 +238,30 @@ export function wordsLacking(text, lacks) {
 // The octave of the frequency of each word that training has seen: 0 for one source, n for 2^n and more.
 export const octavesOf = (statistics) => new Map([statistics?.once ?? "", ...(statistics?.words ?? [])].flatMap((words, i) => words.split(" ").filter(Boolean).map((word) => [word, i])));
 
-// The words of a text, in alphabets, that training has not seen, but of kinds that targets leave out.
-export function unseenWords(text, octaves, leftOut) {
-  if (leftOut.includes("unseen")) return []; // they were not counted
+// The words of a text, in alphabets, and its tokens outside of spans that training has not seen, but of kinds that targets leave out.
+export function unseenWords(text, outside, octaves, leftOut) {
+  if (leftOut.includes("words and forms")) return []; // they were not counted
   const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text);
-  return [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
+  const unseen = [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
     if (octaves.has(word.toLowerCase())) return false;
     const isSmall = isLoud || !/^\p{Uppercase}/u.test(word), rest = [...word].slice(1).join("");
     PLACES.lastIndex = index;
     const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
     return !leftOut.includes(`${isSmall ? "small" : /\p{Uppercase}/u.test(rest) && !hasSmall(rest) ? "capitals" : "capital"} ${place}`);
   }).map(([word]) => word);
+  const tokens = (outside.match(PRINTED_TOKENS) ?? []).map((printed) => {
+    let start = 0, end = printed.length;
+    while (start < end && BEFORE_TOKEN.includes(printed[start])) start++;
+    while (start < end && AFTER_TOKEN.includes(printed[end - 1])) end--;
+    return printed.slice(start, end);
+  }).filter((token) => {
+    const form = token.replace(ALPHABETIC_WORDS, "a").replace(/\p{Nd}+/gu, "0").replace(/([^a0])\1+/gu, "$1"), words = token.match(ALPHABETIC_WORDS) ?? [];
+    if (/^[a0]*$/.test(form) || !/[a0]/.test(form)) return false;
+    const seen = words.map((word) => octaves.has(word.toLowerCase()) && ([...word].length > 1 || token.includes("-"))), allSeen = seen.every(Boolean);
+    if ((words.length ? allSeen : NUMBERS_ALONE.test(token)) && !CODE_SIGNS.test(token)) return false;
+    return !leftOut.includes(`form ${form} ${allSeen ? "seen" : seen.some(Boolean) ? "partly seen" : "unseen"}`);
+  });
+  return [...unseen, ...tokens];
 }
 
 // What the output lacks of a source: words beside marks that prose does not have, odd and unknown words, marks of prose.
