@@ -29,7 +29,7 @@ ACTIVATIONS: dict[HfActivation, str] = {"swish": "silu", "silu": "silu", "relu":
 
 NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is marian (OPUS-MT) or m2m_100 (M2M-100, NLLB)"
 
-_COPY_TOKENIZER = "transformers 5 does not save it: copy it from the folder of the model that this one was made of"
+COPY_SPM = "copy sentencepiece.bpe.model from the folder of the model that this one was made of"
 _OTHER_FOLDERS = {
     "adapter_config.json": "it has an adapter (LoRA): merge it with peft's merge_and_unload(), save that, import it",
     "config.yaml": "it is a run of nmt: nmt translate --model FOLDER",
@@ -175,7 +175,7 @@ class AddedIds(RootModel[dict[str, int]]):
 
 
 class FastTokenizer(BaseModel):
-    """The part of tokenizer.json that nmt reads."""
+    """The part of tokenizer.json that nmt reads of each tokenizer."""
 
     added_tokens: tuple[AddedToken, ...] = ()
 
@@ -236,13 +236,21 @@ class HfFolder:
         config = self.config()
         for path in (*(self.path / name for name in config.tokenizer_files), *self.weights_files()):
             _refuse_links(path)
-            if not path.exists():
+            is_joint = path == self.joint_spm
+            if not (self.joint_model if is_joint else path).exists():
                 raise RunError(
                     f"not a Hugging Face folder of a model of {config.name}: it has no {path.name}",
                     path=self.path,
-                    hint=_COPY_TOKENIZER if path == self.joint_spm else self._what_it_is(),
+                    hint=COPY_SPM if is_joint else self._what_it_is(),
                 )
         return config
+
+    @property
+    def joint_model(self) -> Path:
+        """The SentencePiece model; tokenizer.json if that is all that there is, as transformers 5 saves NLLB."""
+        others = (self.joint_spm, self.vocab_file)
+        is_alone = self.fast_tokenizer_file.exists() and not any(path.exists() for path in others)
+        return self.fast_tokenizer_file if is_alone else self.joint_spm
 
     def _what_it_is(self) -> str:
         """Return what to do with a folder without config.json or weights, by the files that it does have."""
@@ -257,7 +265,7 @@ class HfFolder:
             if os.path.lexists(whole):
                 return [whole]
             if index.exists():
-                names = set(_validated(ShardIndex, self.read_json(index), index).weight_map.values())
+                names = set(validated(ShardIndex, self.read_json(index), index).weight_map.values())
                 if any(name != Path(name).name for name in names):
                     raise RunError("its weight_map names files that are not in this folder", path=index)
                 return [self.path / name for name in sorted(names)]
@@ -269,12 +277,12 @@ class HfFolder:
         found = values.get("model_type")
         if not isinstance(found, str) or found not in CONFIGS:
             raise RunError(f"the model_type is {found!r:.100}", path=self.config_file, hint=NOT_IMPORTED)
-        return _validated(CONFIGS[found], values, self.config_file)
+        return validated(CONFIGS[found], values, self.config_file)
 
     def generation(self) -> GenerationConfig:
         """Read generation_config.json; older folders have its values in config.json."""
         path = self.generation_file if self.generation_file.exists() else self.config_file
-        return _validated(GenerationConfig, self.read_json(path), path)
+        return validated(GenerationConfig, self.read_json(path), path)
 
     def tokenizer_settings(self) -> TokenizerSettings:
         """Read tokenizer_config.json, if there is one."""
@@ -288,7 +296,7 @@ class HfFolder:
         return found | {token.id: token for token in fast} | self.tokenizer_settings().added_tokens_decoder
 
     def _read_if_there(self, kind: type[Kind], path: Path) -> Kind:
-        return _validated(kind, self.read_json(path), path) if path.exists() else kind()
+        return validated(kind, self.read_json(path), path) if path.exists() else kind()
 
     def vocabulary(self, path: Path) -> dict[str, int]:
         """Read a vocabulary: tokens with the ids from 0 on, each once. RunError if it is invalid."""
@@ -323,17 +331,17 @@ def _advice_for_name(text: str) -> str:
     return f"if this is a model on the hub, copy it: hf download {repository} --local-dir FOLDER, then import FOLDER"
 
 
-def _validated(kind: type[Kind], values: dict[str, Any], path: Path) -> Kind:
+def validated(kind: type[Kind], values: dict[str, Any], path: Path, hint: str = NOT_IMPORTED) -> Kind:
     """Return `values` as `kind`; null stands for the default. RunError for the first invalid value."""
     try:
         return kind.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:
-        raise RunError(first_fault(error), path=path, hint=NOT_IMPORTED) from None
+        raise RunError(first_fault(error), path=path, hint=hint) from None
 
 
 def model_config(hf: HfConfig) -> ModelConfig:
     """Return nmt's configuration of a model. RunError if the model is too large."""
-    return _validated(ModelConfig, model_values(hf), Path("config.json"))
+    return validated(ModelConfig, model_values(hf), Path("config.json"))
 
 
 def model_values(hf: HfConfig) -> dict[str, Any]:

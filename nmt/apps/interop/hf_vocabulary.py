@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nmt.apps.interop.fast_tokenizer import read_fast_tokenizer
 from nmt.apps.interop.hf_folder import HfConfig, HfFolder
 from nmt.base.errors import DataError, RunError
 from nmt.base.files import read_at_most
@@ -136,9 +137,12 @@ def added_symbols(folder: HfFolder, known: Collection[int], size: int, space: st
     """
     found = {}
     for number, token in folder.added_tokens().items():
+        name = f"the added token {token.content!r:.100}"
+        if space and number in known and not token.special:
+            hint = "save the folder with a tokenizer to which it was not added"
+            raise RunError(f"{name} is in the vocabulary, too, so texts are cut around it", path=folder.path, hint=hint)
         if number in known or token.content == _MASK:
             continue
-        name = f"the added token {token.content!r:.100}"
         if number >= size:
             raise RunError(
                 f"{name} has the id {number}, but no row of the weights",
@@ -181,11 +185,15 @@ def by_id(vocabulary: Mapping[str, int]) -> list[str]:
 def read_spm(path: Path) -> list[Piece]:
     """Return the tokens of a SentencePiece model. DataError if it cannot be read, or is damaged."""
     try:
-        return read_pieces(read_at_most(path, MAX_MODEL_BYTES))
+        return read_pieces(_spm_bytes(path))
     except DataError as error:
         raise DataError(error.message, path=path) from None
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+
+
+def _spm_bytes(path: Path) -> bytes:
+    return read_fast_tokenizer(path) if path.suffix == ".json" else read_at_most(path, MAX_MODEL_BYTES)
 
 
 def _tags_of(vocabulary: Mapping[str, int]) -> dict[str, str]:
@@ -218,7 +226,7 @@ def make_tokenizer(path: Path, vocabulary: Vocabulary, known: Mapping[str, Piece
         other = USER_DEFINED if is_tag else CONTROL if token.startswith(_UNUSED_ROW) else missing
         own.append(known.get(token, Piece(token, 0.0, other)))
     try:
-        return Tokenizer(with_pieces(read_at_most(path, MAX_MODEL_BYTES), own))
+        return Tokenizer(with_pieces(_spm_bytes(path), own))
     except DataError as error:
         raise DataError(f"its tokens and those of the folder make no model: {error.message}", path=path) from None
 

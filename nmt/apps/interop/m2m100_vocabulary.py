@@ -48,13 +48,13 @@ _TOKENIZERS = ("M2M100Tokenizer", "NllbTokenizer", "NllbTokenizerFast")
 def read_m2m100_vocabularies(folder: HfFolder, config: M2M100Config) -> HfVocabularies:
     """Read the tokens of a folder. RunError or DataError if a file is damaged, or the files do not match."""
     _refuse_other_layouts(folder)
-    pieces = read_spm(folder.joint_spm)
+    pieces = read_spm(folder.joint_model)
     ids = _read_ids(folder, config, pieces)
     languages = _languages(folder, config, len(ids))
     missing = [piece.text for piece in pieces if piece.type in SEGMENTED and piece.text not in ids]
     # The tokenizer of M2M-100 ignores spaces before added tokens, that of NLLB makes tokens of these.
     space = "▁" if folder.vocab_file.exists() else ""
-    known_ids = {*ids.values(), *languages.values()}
+    known_ids = {*(ids if space else _FAIRSEQ).values(), *languages.values()}
     symbols = added_symbols(folder, known_ids, config.vocab_size, space)
     tags = {"▁" + language_tag(code): number for code, number in languages.items()}
     names = by_id(with_all_rows(ids | tags, symbols, config.vocab_size))
@@ -62,11 +62,11 @@ def read_m2m100_vocabularies(folder: HfFolder, config: M2M100Config) -> HfVocabu
     vocabulary = in_order(names, specials, missing)
     known = {p.text: p for p in (*pieces, *symbols.values()) if p.type in (*SEGMENTED, UNUSED)}
     # A token that the SentencePiece model lacks is never generated, because it would change the segmentation of BPE.
-    tokenizer = make_tokenizer(folder.joint_spm, vocabulary, known, CONTROL)
+    tokenizer = make_tokenizer(folder.joint_model, vocabulary, known, CONTROL)
     plain = tokenizer.encode("a b")
     tagged = tokenizer.encode_batch(f"{language_tag(code)} a b" for code in languages)
     if any(len(row) != len(plain) + 1 or row[1:] != plain for row in tagged):
-        raise DataError("its normalization changes language tags, so nmt cannot use it", path=folder.joint_spm)
+        raise DataError("its normalization or an added token changes language tags", path=folder.joint_model)
     return HfVocabularies(TokenizerPair(tokenizer, tokenizer, joint=True), vocabulary, vocabulary, sorted(languages))
 
 
@@ -93,7 +93,7 @@ def _read_ids(folder: HfFolder, config: M2M100Config, pieces: Sequence[Piece]) -
     if path.exists():
         ids = folder.vocabulary(path)
     else:  # SentencePiece has the ids 0 to 2 for unk, bos and eos
-        path = folder.joint_spm
+        path = folder.joint_model
         ids = {**_FAIRSEQ, **{piece.text: number + 1 for number, piece in enumerate(pieces) if number > 2}}
         if [piece.text for piece in pieces[:3]] != ["<unk>", "<s>", "</s>"] or len(ids) != len(pieces) + 1:
             raise RunError("its first tokens are not <unk>, <s> and </s>, as in NLLB", path=path)

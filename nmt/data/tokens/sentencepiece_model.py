@@ -23,7 +23,8 @@ The texts around such a token are segmented apart from each other, as transforme
 SPECIAL_TOKENS = ("<unk>", "<pad>", "<s>", "</s>")  # the written forms of the ids 0 to 3
 SPECIAL_IDS = (UNK_ID, PAD_ID, BOS_ID, EOS_ID)
 
-_MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
+_BPE = 2
+_MODEL_TYPES = {1: "unigram", _BPE: "bpe", 3: "word", 4: "char"}
 _PIECES, _TRAINER_SPEC = 1, 2  # fields of ModelProto, as the next
 _NORMALIZERS = (3, 5)
 _VOCAB_SIZE = 4  # a field of TrainerSpec, as the next two
@@ -87,6 +88,12 @@ def with_pieces(model_bytes: bytes, pieces: Sequence[Piece]) -> bytes:
     # If a field has two values, the last one counts.
     others = [protobuf_field(n, v + overrides if n == _TRAINER_SPEC else v) for n, v in items]
     return b"".join([*(piece.serialized() for piece in pieces), *others])
+
+
+def bpe_model(pieces: Iterable[Piece], charsmap: bytes) -> bytes:
+    """Return a serialized model of BPE that normalizes by `charsmap`, its `precompiled_charsmap`."""
+    trainer_spec = protobuf_field(_TRAINER_SPEC, protobuf_field(3, _BPE))
+    return with_more(trainer_spec + protobuf_field(_NORMALIZERS[0], protobuf_field(2, charsmap)), pieces)
 
 
 def with_special_tokens(model_bytes: bytes) -> bytes:

@@ -133,7 +133,7 @@ class Tokenizer:
         for text, encoded, token in zip(parts[::2], self.encode_batch(parts[::2]), [*parts[1::2], ""], strict=True):
             piece = self._added.get(token, "")
             is_tag = LANGUAGE_TAG.fullmatch(text.strip())
-            has_space = piece == token and text.endswith(" ") and not is_tag
+            has_space = piece == token != "" and text.endswith(" ") and not is_tag
             ids += [*encoded, *(self._processor.piece_to_id(each) for each in ("▁" * has_space, piece) if each)]
         return ids
 

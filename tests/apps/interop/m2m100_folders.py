@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,13 +23,14 @@ def transformers_version() -> int:
 
 
 def _write_fast_tokenizer(folder: Path, model_type: str, added: Sequence[str], code: str) -> int:
-    """Write what transformers 5 saves, and the SentencePiece model, which it does not; return the number of tokens."""
+    """Write tokenizer.json alone, as transformers 5 does; return the number of its tokens."""
     from transformers import NllbTokenizer
     from transformers.models.nllb import tokenization_nllb
 
-    train_spm(TEXTS, folder / "sentencepiece.bpe.model", 130, model_type)
-    codes = [*tokenization_nllb.FAIRSEQ_LANGUAGE_CODES, *([code] if code else [])]
-    tokenizer = NllbTokenizer.from_pretrained(folder, extra_special_tokens=codes)
+    with tempfile.TemporaryDirectory() as name:
+        train_spm(TEXTS, Path(name, "sentencepiece.bpe.model"), 130, model_type)
+        codes = [*tokenization_nllb.FAIRSEQ_LANGUAGE_CODES, *([code] if code else [])]
+        tokenizer = NllbTokenizer.from_pretrained(name, extra_special_tokens=codes)
     tokenizer.add_tokens([*added])
     tokenizer.save_pretrained(folder)
     return len(tokenizer)

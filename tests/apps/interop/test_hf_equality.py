@@ -29,7 +29,7 @@ from nmt.decoding.engines.native_engine import NativeEngine, is_available
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.model.positions import sinusoidal_positions
 from nmt.translation.segments import Segment, translate_segments
-from tests.apps.interop.hf_folders import make_folder, sentences
+from tests.apps.interop.hf_folders import make_folder, sentences, train_spm
 from tests.apps.interop.hf_hostile import change
 from tests.apps.interop.m2m100_folders import make_m2m100_folder, transformers_version
 from tests.apps.interop.post_norm_run import make_run
@@ -75,7 +75,6 @@ M2M100: dict[str, dict[str, Any]] = {
     "added tokens of NLLB": {"kind": "nllb", "added": ADDED, "code": "tyv", "padding": 7},
 }
 if find_spec("transformers") is not None and transformers_version() > 4:
-    M2M100["nllb, gelu, not scaled"]["model_type"] = "bpe"  # of a unigram model, version 5 makes one of BPE
     del MARIAN["relu, output apart"]  # version 5 shares no embeddings without the output, whatever its config.json says
 SHAPES = [*MARIAN, *M2M100]
 MAX_NEW = 14
@@ -154,6 +153,52 @@ def test_texts_get_the_tokens_that_transformers_gives_them(imported, name):
     assert [[rows[n] for n in [*ids, EOS_ID]] for ids in src_ids(both, texts)] == both.tokenizer(theirs)["input_ids"]
     source = both.vocabularies.tokenizers.src
     assert source.encode_batch(texts) == [source.encode(text) for text in texts]
+
+
+SCRIPTS = (
+    "Alle Menschen sind frei und gleich an Würde geboren. Tất cả mọi người sinh ra đều được tự do.",
+    "Все люди рождаются свободными и равными в своём достоинстве. Όλοι οι άνθρωποι γεννιούνται ελεύθεροι.",
+    "يولد جميع الناس أحرارًا متساوين في الكرامة والحقوق. כל בני אדם נולדו בני חורין ושווים בערכם.",
+    "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतन्त्रता प्राप्त है। সমস্ত মানুষ স্বাধীনভাবে জন্মগ্রহণ করে।",
+    "人人生而自由,在尊严上一律平等。 すべての人間は、生まれながらにして自由であり。 모든 인간은 자유롭다.",
+    "มนุษย์ทั้งหลายเกิดมามีอิสระ လူတိုင်းသည် တူညီ လွတ်လပ်သော የሰው ልጅ ሁሉ ሲወለድ ነጻና እኩል ነው። Բոլոր մարդիկ ծնվում են ազատ",
+)
+
+
+def test_a_tokenizer_json_alone_gives_texts_of_many_scripts_the_tokens_that_transformers_gives_them(tmp_path):
+    """Also with tokens that were added although the vocabulary has them, which transformers does not forbid."""
+    from transformers import M2M100Config as HfM2M100Config
+    from transformers import NllbTokenizerFast
+
+    spm = tmp_path / "sentencepiece.bpe.model"
+    train_spm([word for text in SCRIPTS for word in text.split()] * 3, spm, 400, "bpe")
+    languages = "extra_special_tokens" if transformers_version() > 4 else "additional_special_tokens"
+    tokenizer = NllbTokenizerFast.from_pretrained(tmp_path, **{languages: ["eng_Latn", "fra_Latn", "tyv"]})
+    tokenizer.add_tokens(["ꞌ", "я", "ей", "<term>"])
+    tokenizer.save_pretrained(tmp_path)
+    spm.unlink()
+    HfM2M100Config(vocab_size=len(tokenizer)).save_pretrained(tmp_path)
+    folder = HfFolder(tmp_path)
+    found = read_m2m100_vocabularies(folder, folder.config())
+    draw = random.Random(1)
+    words = " ".join(SCRIPTS).split()
+    parts = [*words, "ꞌ", "x😀y", "<term>", "1，5", "ﬁ"]
+    texts = [" ".join(draw.choices(parts, k=draw.randint(1, 9))) for _ in range(300)]
+    texts += ["".join(draw.choices(words, k=2)) + "ꞌ" + draw.choice(words) for _ in range(100)]
+    texts += [f"  {text.upper()}\u00a0 a\u3000\u200bb" for text in SCRIPTS]
+    tokenizer = NllbTokenizerFast.from_pretrained(tmp_path, src_lang="eng_Latn")
+    rows = found.src.rows
+    ids = found.tokenizers.src.encode_batch(f"{language_tag('eng_Latn')} {text}" for text in texts)
+    assert [[rows[number] for number in [*row, EOS_ID]] for row in ids] == tokenizer(texts)["input_ids"]
+    assert found.tokenizers.src.encode("ꞌ a ") == found.tokenizers.src.encode("ꞌ a")
+    assert "tyv" in found.languages
+
+
+@pytest.mark.parametrize("make", [make_folder, make_m2m100_folder])
+def test_an_added_token_that_the_vocabulary_has_is_refused_where_spaces_around_it_are_dropped(tmp_path, make):
+    folder = make(tmp_path / "hf", added=["ka"])
+    with pytest.raises(RunError, match="the added token 'ka' is in the vocabulary, too, so texts are cut around it"):
+        import_hf(folder, tmp_path / "run", Languages(("en",), ("fr",)))
 
 
 def test_embeddings_that_version_5_keeps_apart_are_not_taken_for_shared_ones(tmp_path):

@@ -190,14 +190,64 @@ def test_info_describes_a_folder(folders):
     assert "fra_Latn" in found[1].languages
 
 
-def test_the_languages_of_nllb_are_read_from_tokenizer_json_if_no_other_file_lists_them(runs, nllb, tmp_path):
+def keep_only_tokenizer_json(nllb: Path) -> None:
+    """Leave of the tokenizer what version 5 of transformers saves; version 4 saves the same in tokenizer.json."""
     from transformers import NllbTokenizerFast
 
-    NllbTokenizerFast.from_pretrained(nllb).save_pretrained(nllb)  # version 5 lists them nowhere else
+    NllbTokenizerFast.from_pretrained(nllb).save_pretrained(nllb)
+    for name in ("sentencepiece.bpe.model", "added_tokens.json", "special_tokens_map.json"):
+        (nllb / name).unlink(missing_ok=True)
     change(nllb / "tokenizer_config.json", added_tokens_decoder=None, tokenizer_class="NllbTokenizer")
-    (nllb / "added_tokens.json").unlink(missing_ok=True)
-    found, expected = import_hf(nllb, tmp_path / "run", NLLB), runs["nllb"]
-    assert (found.tokenizer / "joint.model").read_bytes() == (expected.tokenizer / "joint.model").read_bytes()
+
+
+def test_nllb_with_nothing_but_tokenizer_json_has_the_tokens_of_its_sentencepiece_model(runs, nllb, tmp_path):
+    keep_only_tokenizer_json(nllb)
+    run = import_hf(nllb, tmp_path / "run", NLLB)
+    found, expected = (TokenizerPair.load(each.tokenizer).src for each in (run, runs["nllb"]))
+    assert found.vocabulary == expected.vocabulary
+    texts = [*sentences(examples(100, 1000), 11), "  ßßü  ａ ok ñuxa xa ñuye ", "☃", "</", "<2fra_Latn> bade"]
+    assert found.encode_batch(texts) == expected.encode_batch(texts)
+    assert len(describe_model(str(nllb)).languages) == 202
+
+
+TOKENIZER_JSON: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "unigram": (lambda tokenizer: tokenizer["model"].update(type="Unigram"), r"model\.type: Input should be 'BPE'"),
+    "bytes": (
+        lambda tokenizer: tokenizer["model"].update(byte_fallback=True),
+        r"model\.byte_fallback: Input should be",
+    ),
+    "a merge too few": (
+        lambda tokenizer: tokenizer["model"]["merges"].pop(5),
+        "tokens and merges are not those of a Sentence",
+    ),
+    "a gap": (
+        lambda tokenizer: tokenizer["model"]["vocab"].update(new=9000),
+        "tokens and merges are not those of a Sentence",
+    ),
+    "small letters": (
+        lambda tokenizer: tokenizer["normalizer"]["normalizers"].append({"type": "Lowercase"}),
+        r"normalizers\.\d\.type: Input should be",
+    ),
+    "words of their own": (
+        lambda tokenizer: tokenizer.update(pre_tokenizer={"type": "ByteLevel"}),
+        r"pre_tokenizer\.type: Input should be 'Metaspace'",
+    ),
+    "no model": (lambda tokenizer: tokenizer.pop("model"), "model: Field required"),
+}
+
+
+@pytest.mark.parametrize("name", TOKENIZER_JSON)
+def test_a_tokenizer_json_that_is_not_of_a_sentencepiece_model_is_refused(nllb, tmp_path, name):
+    keep_only_tokenizer_json(nllb)
+    path = nllb / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    spoil, message = TOKENIZER_JSON[name]
+    spoil(tokenizer)
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    with pytest.raises(
+        NmtError, match=rf"tokenizer\.json: .*{message}.*\n  copy sentencepiece\.bpe\.model from the folder"
+    ):
+        import_hf(nllb, tmp_path / "run", NLLB)
 
 
 def test_half_precision_is_read_from_a_pickle(folders, folder, runs, tmp_path):
@@ -270,9 +320,9 @@ def test_the_languages_that_added_tokens_of_m2m100_replace_are_not_there(tmp_pat
     assert len(describe_model(str(folder)).languages) == 99
 
 
-NO_SPM = r"no sentencepiece\.bpe\.model\n  transformers 5 does not save it: copy it from"
+NO_SPM = r"no sentencepiece\.bpe\.model\n  copy sentencepiece\.bpe\.model from the folder of the model"
 ELSEWHERE: dict[str, tuple[dict[str, str], str]] = {
-    "transformers 5": ({"config.json": '{"model_type": "m2m_100"}', "tokenizer.json": "{}"}, NO_SPM),
+    "no tokenizer": ({"config.json": '{"model_type": "m2m_100"}', "vocab.json": "{}"}, NO_SPM),
     "a trainer's folder": (
         {"checkpoint-10/config.json": "{}", "checkpoint-9/x": ""},
         r"did you mean .*checkpoint-10\?",
