@@ -248,9 +248,8 @@ class HfFolder:
     @property
     def joint_model(self) -> Path:
         """The SentencePiece model; tokenizer.json if that is all that there is, as transformers 5 saves NLLB."""
-        others = (self.joint_spm, self.vocab_file)
-        is_alone = self.fast_tokenizer_file.exists() and not any(path.exists() for path in others)
-        return self.fast_tokenizer_file if is_alone else self.joint_spm
+        has_other = self.joint_spm.exists() or self.vocab_file.exists()
+        return self.joint_spm if has_other else self.fast_tokenizer_file
 
     def _what_it_is(self) -> str:
         """Return what to do with a folder without config.json or weights, by the files that it does have."""

@@ -17,6 +17,8 @@ from nmt.data.text.characters import CharacterRule
 _APOSTROPHE = re.compile(r"['’`´‘′＇](?<=[^\W\d_].)(?=[^\W\d_])|[ʼꞌʻ]")
 _WORD = re.compile(r"[^\W\d_]+")
 _RARE = 0.01  # share of a character among those like it
+_MOST = 0.9  # share of the texts that begin alike
+_MANY_CUT = 0.05  # share of the words
 _MANY_UNKNOWN = 0.1  # share of the words of a set
 _OTHER_LENGTH = 2.0
 _MAX_LENGTH = 2000  # characters; longer texts count as this long
@@ -31,7 +33,8 @@ class SideText:
         self._by_character = any(map(written_without_spaces, language.split("/")))
         self.words: Counter[str] = Counter()  # of the first texts
         self.apostrophes: Counter[str] = Counter()
-        self.bars = self.blanks = 0  # separators of factors, and of words
+        self.bars = self.cuts = self.blanks = 0  # separators of factors, of subwords, and of words
+        self.firsts: Counter[str] = Counter()  # characters at the beginning of texts
         self.unseen: set[str] = set()  # words that are looked for in all texts
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
         self.odd: Counter[str] = Counter()  # texts that reading changes, by what it changes
@@ -42,7 +45,9 @@ class SideText:
         joined = "\n".join(texts)
         lengths = np.fromiter(map(len, texts), dtype=np.int64)
         self.bars += joined.count("|") + joined.count("￨")
+        self.cuts += joined.count("@@ ")
         self.blanks += joined.count(" ") + len(texts)
+        self.firsts.update("a number" if text[0].isdigit() else text[0] for text in texts if text)
         self.lengths += np.bincount(np.minimum(lengths, _MAX_LENGTH), minlength=len(self.lengths))
         self.apostrophes.update(_APOSTROPHE.findall(joined))
         is_sampled = self.lengths.sum() <= _MAX_SAMPLE
@@ -66,10 +71,16 @@ class SideText:
         return int(np.searchsorted(self.lengths.cumsum(), share * self.lengths.sum()))
 
     def spellings(self) -> Iterator[str]:
-        """Yield a remark on each character that is written in several ways, and on words with factors."""
+        """Yield a remark on each character that is written in several ways, and on marks that are hardly text."""
         if self.bars >= self.blanks > 0:
             advice = "keep the words alone, if what follows is a lemma or a part of speech: sed 's/[|￨][^ ]*//g'"
             yield f"{self.language}: words with factors ({self.bars:,} bars, {self.blanks:,} words); {advice}"
+        if self.cuts > _MANY_CUT * self.blanks:
+            yield f"{self.language}: {self.cuts:,} words are cut, which nmt does itself: sed 's/@@ //g' joins them"
+        least = max(20, _MOST * self.firsts.total())
+        for first, count in self.firsts.items():
+            if count > least and not first.isalpha():
+                yield f"{self.language}: {count:,} texts begin with {first}: take it away, unless inputs will have it"
         least = _RARE * self.apostrophes.total()
         frequent = [f"{char} ({count:,})" for char, count in self.apostrophes.most_common() if count > least]
         if len(frequent) > 1:

@@ -47,7 +47,7 @@ def corpus_named(name: str, usual: str | None = None) -> ParallelFiles:
         raise ConfigError(
             f"--corpus {name}: unknown file extension",
             hint=f"the name must end in .{', .'.join(FORMAT_OF_ENDING)}; "
-            "rename the file, or name it in a configuration",
+            "convert others (.po: translate-toolkit's po2tmx)",
         )
     keys = {} if choice is None else _keys(name, form, choice)
     return ParallelFiles.model_validate({form: path, **keys})

@@ -36,10 +36,35 @@ def test_factors_behind_each_word_are_said_with_the_remedy(separator, num_words)
     assert not any("factors" in line for line in remarks(piped))
 
 
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ("<s> {} </s>", "<"),
+        ("<2en> {}", "<"),
+        ("▁{}", "▁"),
+        ('"key": "{}",', '"'),
+        ("- {}", "-"),
+        ("7. {}", "a number"),
+    ],
+)
+def test_texts_that_begin_with_the_same_mark_are_counted(form, first):
+    pairs = [(form.format(src), tgt) for src, tgt in SOUND]
+    assert remarks(pairs) == [f"de: 120 texts begin with {first}: take it away, unless inputs will have it"]
+    some = [(form.format(src) if number % 5 else src, tgt) for number, (src, tgt) in enumerate(SOUND)]
+    assert remarks(some) == []  # as in dialogs, or lists
+    assert remarks([("我们说话。", tgt) for _, tgt in SOUND]) == []
+
+
+def test_words_that_are_cut_into_subwords_are_counted_with_the_remedy():
+    pairs = [(src.replace("Satz", "Sa@@ tz"), tgt) for src, tgt in SOUND]
+    assert remarks(pairs) == ["de: 120 words are cut, which nmt does itself: sed 's/@@ //g' joins them"]
+    assert remarks([(src + " @@ ", tgt) if number < 9 else (src, tgt) for number, (src, tgt) in enumerate(SOUND)]) == []
+
+
 def test_characters_that_are_written_in_several_ways_are_counted():
     pairs = [(src, tgt.replace("'", "'’ʼꞌ`"[number % 5])) for number, (src, tgt) in enumerate(SOUND)]
     assert remarks(pairs) == ["en: one character is written in 5 ways: ' (24), ’ (24), ʼ (24), ꞌ (24), ` (24)"]
-    quoted = [(src, f"‘{tgt}’ `so`") for src, tgt in SOUND]
+    quoted = [(src, f"so ‘{tgt}’ `so`") for src, tgt in SOUND]
     assert remarks(quoted) == []  # they are no apostrophes
     rare = [(src, tgt.replace("'", "’") if number == 0 else tgt) for number, (src, tgt) in enumerate(SOUND)]
     assert remarks(rare) == []  # a slip
