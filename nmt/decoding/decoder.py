@@ -223,7 +223,7 @@ def _encode(models: Sequence[Transformer], width: int, num_places: int, min_rows
         packing = None
     encoded = []
     for model in models:
-        states, mask = model.encode(src, packing)
+        states, mask = model.encode(src, packing=packing)
         assert mask.bias is not None
         if packing is not None:
             states = packing.unpack(states)  # [B, S, D], arbitrary at padding

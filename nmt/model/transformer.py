@@ -102,7 +102,7 @@ class Transformer(nn.Module):
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=self.config.d_model**-0.5)
 
-    def encode(self, src: Tensor, packing: Layout | None = None, *, lengths: Tensor | None = None) -> Memory:
+    def encode(self, src: Tensor, lengths: Tensor | None = None, *, packing: Layout | None = None) -> Memory:
         """Encode src [B, S], right-padded, into a memory with states [B, S, D]; what follows `lengths` [B] is padding.
 
         With a `packing` of `src`, the layers process the tokens as it lays them out, and the states are [1, N, D].
@@ -150,7 +150,7 @@ class Transformer(nn.Module):
 
         Without `src_lengths` [B], padding has the id `PAD_ID`.
         """
-        return self.decode(tgt_in, self.start_cache(self.encode(src, lengths=src_lengths)))
+        return self.decode(tgt_in, self.start_cache(self.encode(src, src_lengths)))
 
     def set_dropout(self, config: ModelConfig) -> None:
         """Use the rates `dropout` and `embedding_dropout` of `config` in further training."""

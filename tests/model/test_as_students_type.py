@@ -153,7 +153,7 @@ def test_the_loop_of_the_chapter_trains_and_predicts(model):
         history.append(loss.mean().item())
     assert history[-1] < history[0]
     model.eval()
-    cache = model.start_cache(model.encode(src[:1], lengths=lengths[:1]), max_len=6)
+    cache = model.start_cache(model.encode(src[:1], lengths[:1]), max_len=6)
     token, output = torch.tensor([[BOS_ID]]), []
     for _ in range(6):  # with gradients, as the chapter does it
         token = model.decode(token, cache).argmax(dim=2)

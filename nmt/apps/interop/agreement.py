@@ -71,7 +71,7 @@ def require_agreement(found: Agreement, *, reduced: bool) -> None:
         return
     raise RunError(
         f"the export does not agree with the run: {fault}",
-        hint="nothing was written; this is a bug in nmt or CTranslate2: please report it with the run's config.yaml",
+        hint="nothing was written; if no formula of nmt/model was edited, please report it with the run's config.yaml",
     )
 
 

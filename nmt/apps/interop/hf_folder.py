@@ -32,7 +32,7 @@ NOT_IMPORTED = "nmt imports folders with a config.json whose model_type is maria
 COPY_SPM = "copy sentencepiece.bpe.model from the folder of the model that this one was made of"
 _OTHER_FOLDERS = {
     "adapter_config.json": "it has an adapter (LoRA): merge it with peft's merge_and_unload(), save that, import it",
-    "config.yaml": "it is a run of nmt: nmt translate --model FOLDER",
+    "run.json": "it is a run of nmt: nmt translate --model FOLDER",
     "export.json": "it is an export for CTranslate2; give the run or the folder that it was made of",
     "tf_model.h5": "its weights are for TensorFlow; nmt reads model.safetensors and pytorch_model.bin",
     "flax_model.msgpack": "its weights are for Flax; nmt reads model.safetensors and pytorch_model.bin",

@@ -29,8 +29,8 @@ from nmt.data.text.numbers import number_words
 from nmt.data.text.spans import PLACEHOLDERS
 from nmt.data.tokens.sentencepiece_model import UNUSED, protobuf_fields, read_pieces
 from nmt.data.tokens.tokenizer import Tokenizer, TokenizerPair
-from nmt.decoding.engines.native_engine import arrays_in_order, config_numbers, read_arrays, unsupported
-from nmt.decoding.engines.selection import prefers_fp32
+from nmt.decoding.engines.native_engine import arrays_in_order, config_numbers, read_arrays
+from nmt.decoding.engines.selection import prefers_fp32, unsupported_by_c
 from nmt.evaluation.model_card import license_of, share_card
 from nmt.model.shapes import parameter_shapes
 from nmt.translation import LanguagePair
@@ -69,11 +69,11 @@ def export_web(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     NmtError if there is no compiler; RunError if the browser's decoder does not support the model, or if `out` exists
     and may not be replaced.
     """
-    require("web", "ziglang", "this export")
     config = run.config()
     tokenizers = TokenizerPair.load(run.tokenizer)
     segmenter = TextSegmenter(tokenizers, LanguagePair.from_config(config), config.model.max_src_len, run.statistics())
     _refuse(run, config, tokenizers)
+    require("web", "ziglang", "this export")
     if prefers_fp32(run):
         log.warning("int8 costs this model quality, so `nmt translate` uses fp32; a page is always int8")
     with new_folder(out, replace=partial(refuse_existing_web, overwrite=overwrite)) as folder:
@@ -105,7 +105,7 @@ def _refuse(run: RunDir, config: Config, tokenizers: TokenizerPair) -> None:
                 path=run.tokenizer,
                 hint="train it with tokenizer.type unigram, bpe or char",
             )
-    fault = unsupported(config.model)
+    fault = unsupported_by_c(run)
     if config.decoding.sample or config.decoding.rerank != "none":
         fault = "decoding.sample and decoding.rerank"
     if config.model.language_tags == "both":

@@ -16,9 +16,8 @@ from nmt.data.text.characters import CharacterRule
 # Between letters, or a letter itself: no quotation mark.
 _APOSTROPHE = re.compile(r"['’`´‘′＇](?<=[^\W\d_].)(?=[^\W\d_])|[ʼꞌʻ]")
 _WORD = re.compile(r"[^\W\d_]+")
-_RARE = 0.01  # share of a character among those like it
+_RARE = 0.01  # share of a character among those like it, of words that are cut
 _MOST = 0.9  # share of the texts that begin alike
-_MANY_CUT = 0.05  # share of the words
 _MANY_UNKNOWN = 0.1  # share of the words of a set
 _OTHER_LENGTH = 2.0
 _MAX_LENGTH = 2000  # characters; longer texts count as this long
@@ -75,7 +74,7 @@ class SideText:
         if self.bars >= self.blanks > 0:
             advice = "keep the words alone, if what follows is a lemma or a part of speech: sed 's/[|￨][^ ]*//g'"
             yield f"{self.language}: words with factors ({self.bars:,} bars, {self.blanks:,} words); {advice}"
-        if self.cuts > _MANY_CUT * self.blanks:
+        if self.cuts > _RARE * self.blanks:
             yield f"{self.language}: {self.cuts:,} words are cut, which nmt does itself: sed 's/@@ //g' joins them"
         least = max(20, _MOST * self.firsts.total())
         for first, count in self.firsts.items():

@@ -126,13 +126,18 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
         return f"the device {device}"
     if precision not in ("auto", "int8", "fp32"):
         return f"the precision {precision}"
-    scores = _measured(runs[0])
+    return unsupported_by_c(runs[0]) or ("" if native_engine.is_available() else NOT_BUILT)
+
+
+def unsupported_by_c(run: RunDir) -> str:
+    """Describe what of `run` the C decoder does not support, whether it is built here or not; empty if it can all."""
+    scores = _measured(run)
     if scores is not None and scores.differs:
         return (
             f"formulas other than those it was compiled with: it and PyTorch differ by up to {scores.difference:.2f} "
             "in the log-probability of a token"
         )
-    return native_engine.unsupported(runs[0].essentials().model) or ("" if native_engine.is_available() else NOT_BUILT)
+    return native_engine.unsupported(run.essentials().model)
 
 
 def has_gpu() -> bool:

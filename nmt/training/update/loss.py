@@ -42,6 +42,6 @@ class BatchLoss:
     def states(self, src: Tensor, tgt_in: Tensor, layouts: Layouts | None) -> Tensor:
         """Return the decoder's final states, laid out by `layouts`: [B, T, D] without, else [1, N, D]."""
         sources, targets = (None, None) if layouts is None else layouts
-        memory = self.model.encode(src, sources)
+        memory = self.model.encode(src, packing=sources)
         mask = memory.mask._replace(queries=targets)
         return self.model.decode_states(tgt_in, KVCache(self.model.project_memory(memory), mask))

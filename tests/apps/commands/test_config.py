@@ -230,7 +230,7 @@ NEITHER = (
         (
             "--corpus a.txt",
             f"--corpus a.txt: unknown file extension\n  the name must end in .{', .'.join(FORMAT_OF_ENDING)}; "
-            "convert other formats (a .po: po2tmx of translate-toolkit)",
+            "convert others (.po: translate-toolkit's po2tmx)",
         ),
         (
             "--corpus a.tmx --tgt-lang en",

@@ -270,8 +270,8 @@ def test_a_search_keeps_nothing_for_a_backward_pass(engine, monkeypatch):
     (model,), kept = engine.models, []
     encode = model.encode
 
-    def noted(*inputs):
-        memory = encode(*inputs)
+    def noted(src, **named):
+        memory = encode(src, **named)
         kept.append(memory.states.requires_grad)
         return memory
 

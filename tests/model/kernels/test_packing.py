@@ -53,7 +53,7 @@ def test_packed_or_flattened_states_equal_padded_ones(kind, layout):
     model, src, tgt_in = make(**kind), ragged(5, 2, 9), ragged(7, 1, MAX_LEN - 1)
     sources, targets = layout.from_ids(src), layout.from_ids(tgt_in)
     with torch.no_grad():
-        padded, memory = model.encode(src), model.encode(src, sources)
+        padded, memory = model.encode(src), model.encode(src, packing=sources)
         assert memory.states.shape == (1, 16 if layout is Packing else 64, 24)
         assert close(sources.unpack(memory.states)[src != PAD_ID], padded.states[src != PAD_ID])
         expected = model.decode_states(tgt_in, model.start_cache(padded))
