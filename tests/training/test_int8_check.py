@@ -11,6 +11,7 @@ import typer
 
 from nmt import Translator
 from nmt.apps.commands.train import train
+from nmt.apps.interop.hf_export import export_hf
 from nmt.apps.web.export import export_web
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
@@ -128,6 +129,8 @@ def test_a_model_with_an_edited_formula_is_translated_by_pytorch_and_that_is_sai
             Translator.load(run, engine="native")
         with pytest.raises(NmtError, match="the browser's decoder does not support formulas other than those"):
             export_web(run, tmp_path / "page")
+        with pytest.raises(NmtError, match="transformers does not have the formulas of this model"):
+            export_hf(run, tmp_path / "hf")
     assert "`nmt translate` uses PyTorch there" in run.card.read_text()
 
 

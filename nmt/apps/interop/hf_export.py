@@ -27,6 +27,7 @@ from nmt.config import Config
 from nmt.config.model import ModelConfig
 from nmt.data.tokens.sentencepiece_model import SPECIAL_TOKENS
 from nmt.data.tokens.tokenizer import TokenizerPair
+from nmt.decoding.engines.selection import edited_formulas
 from nmt.evaluation.model_card import direction_names, front_matter, license_of
 from nmt.model.shapes import VOCABULARIES
 
@@ -44,9 +45,16 @@ _ARCHITECTURES: dict[str, tuple[type[HfConfig], dict[str, Any]]] = {
 def export_hf(run: RunDir, out: Path, *, overwrite: bool = False) -> None:
     """Write the best model of `run` to the folder `out`, atomically.
 
-    RunError if transformers has no architecture for such a model, or if `out` exists and may not be replaced.
+    RunError if transformers has no architecture for such a model, or other formulas, or if `out` exists and may not be
+    replaced.
     """
     config = run.config()
+    if edited_formulas(run):
+        raise RunError(
+            "transformers does not have the formulas of this model",
+            path=run.path,
+            hint="formulas in nmt/model were edited before it was trained; train it with those that nmt came with",
+        )
     refuse_unsupported(config.model, run.config_file, "transformers")
     path = run.usable_checkpoint()
     tokenizers = TokenizerPair.load(run.tokenizer)

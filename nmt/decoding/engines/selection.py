@@ -131,13 +131,18 @@ def obstacle_to_native(runs: Sequence[RunDir], device: str, precision: str) -> s
 
 def unsupported_by_c(run: RunDir) -> str:
     """Describe what of `run` the C decoder does not support, whether it is built here or not; empty if it can all."""
+    return edited_formulas(run) or native_engine.unsupported(run.essentials().model)
+
+
+def edited_formulas(run: RunDir) -> str:
+    """Describe how far the C decoder, which has formulas of its own, is from PyTorch; empty if both have the same."""
     scores = _measured(run)
-    if scores is not None and scores.differs:
-        return (
-            f"formulas other than those it was compiled with: it and PyTorch differ by up to {scores.difference:.2f} "
-            "in the log-probability of a token"
-        )
-    return native_engine.unsupported(run.essentials().model)
+    if scores is None or not scores.differs:
+        return ""
+    return (
+        f"formulas other than those it was compiled with: it and PyTorch differ by up to {scores.difference:.2f} "
+        "in the log-probability of a token"
+    )
 
 
 def has_gpu() -> bool:
