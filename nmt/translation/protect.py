@@ -80,7 +80,7 @@ PROSE_MARK = (
     r"|(?P<dash>—{1,2}|(?<![\w-])(?<!\d\s)(?:[–-]|-{2,})(?![\w-]))|(?P<semicolon>[;；؛])"
     r"|(?P<exclamation>[!！]+)|(?P<question>[?？؟]+)|(?P<ellipsis>[…⋯]+|\.{2,}|。{2,})"
     rf"|(?P<percent>[%٪％‰])|(?P<currency>[{CURRENCIES}])|(?P<degree>[°℃℉])|(?P<comparison>[<>≤≥±](?=\s?\d))"
-    rf"|(?P<quotation>{QUOTED_WORD}|<<|>>)|(?P<unit>(?:(?<=\d)|(?<=\d\s)){UNIT_LETTERS}(?![^\W\d_.]|\.(?!\s*$)))"
+    rf"|(?P<quotation>{QUOTED_WORD}|<<|>>)|(?P<unit>(?:(?<=\d)|(?<=\d\s)){UNIT_LETTERS}(?![^\W\d_]|\.(?!\s*$)))"
     r"|(?P<colon>：|:(?!\S))|(?P<letter>(?<![A-Za-zÀ-ɏ\d_.'’&/+°-])[B-HJ-NP-TV-Z]"
     r"(?![A-Za-zÀ-ɏ\d_'’&/+-]|\.(?!\s*$)))"  # Vitamin C
 )

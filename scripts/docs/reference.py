@@ -100,7 +100,7 @@ def _as_javascript(pattern: str) -> str:
     """Return a pattern of Python's re as JavaScript writes it with the flag u."""
     written, is_in_class = list[str](), False
     letter = r"\p{L}\p{Nl}\p{No}"  # with what is a number, but no digit, as in Python
-    letters = pattern.replace(r"[^\W\d_.]", f"[{letter}.]").replace(r"[^\W\d_]", f"[{letter}]")
+    letters = pattern.replace(r"[^\W\d_]", f"[{letter}]")
     letters = letters.replace(r"[^\W_]", r"[\p{L}\p{N}]")
     # Letters but those of some scripts: in JavaScript, \W is all but ASCII, and a class cannot leave out another.
     letters = re.sub(r"\[\^\\W\\d_([^\]]+)\]", lambda found: f"(?:(?![{found[1]}])[{letter}])", letters)

@@ -33,7 +33,7 @@ UNIT_LETTERS = (
     r"(?!(?:st|nd|rd|th|pm)(?![^\W\d_])|[A-Z][a-z]{2})[°µ]?(?:[BCDFGHJKLMNPQRSTVWXYZbcdfghjklmnpqrstvwxz]{1,3}"
     r"|[бвгджзклмнпрстфхцчшщ]{1,3})[²³]?(?:/(?:[bcdfghjklmnpqrstvwxz]{1,3})[²³]?)?"
 )
-UNIT = rf"(?<=\d)\s?{UNIT_LETTERS}(?![^\W\d_.]|\.)"
+UNIT = rf"(?<=\d)\s?{UNIT_LETTERS}(?![^\W\d_]|\.)"
 _UNIT = lazy_pattern(UNIT)
 
 CURRENCIES = "$¢-¥֏؋৲৳૱௹฿៛\u20a0-\u20cf﷼﹩＄￠￡￥￦"

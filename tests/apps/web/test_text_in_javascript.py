@@ -253,11 +253,12 @@ BESIDE = ["Ein -{name}- läuft.", "~%s~ *a_b*", '"{x}" und „%d“, ~n~ a.', "D
 )
 def test_javascript_restores_joins_and_judges_as_nmt_does(left_out, tmp_path):
     draw = random.Random(3)
-    outputs = ["⟦1⟧ A man.", "A man⟦1⟧and⟦2⟧ dogs", "no", "⟦2⟧⟦1⟧⟦1⟧", *NUMBERS]
+    outputs = ["⟦1⟧ A man.", "A man⟦1⟧and⟦2⟧ dogs", "no", "⟦2⟧⟦1⟧⟦1⟧", "It takes 300s.", *NUMBERS]
     sources = [
         *draw.sample(FRAMED, 300),
         *NUMBERS,
         "%s and %d",
+        "Hund 3f9ac0e, heute.",
         "有{n}只狗",
         "<b>fett</b> {x}, ein Mann [b]a[/b].",
         *BESIDE,

@@ -249,7 +249,7 @@ export function unseenWords(text, outside, octaves, leftOut) {
     const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
     return !leftOut.includes(`${isSmall ? "small" : /\p{Uppercase}/u.test(rest) && !hasSmall(rest) ? "capitals" : "capital"} ${place}`);
   }).map(([word]) => word);
-  const tokens = (outside.match(PRINTED_TOKENS) ?? []).map((printed) => {
+  const tokens = (outside.match(PRINTED_TOKENS) ?? []).filter((printed) => !/^\p{L}+$/u.test(printed)).map((printed) => {
     let start = 0, end = printed.length;
     while (start < end && BEFORE_TOKEN.includes(printed[start])) start++;
     while (start < end && AFTER_TOKEN.includes(printed[end - 1])) end--;
