@@ -40,7 +40,9 @@ def new(
     tgt_lang: TgtLang = None,
     valid: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE", help="Validation set: a file with both languages, or two. Default: held out."),
+        typer.Option(
+            metavar="FILE", help="Validation set: a file with both languages, or --valid twice. Default: held out."
+        ),
     ] = None,
     test: Annotated[
         list[str] | None,
