@@ -48,7 +48,9 @@ class Stage(Section):
 class TrainingConfig(Section):
     """The teacher-forced training loop."""
 
-    seed: int = Field(default=1, ge=0, le=MAX_SEED, description="random seed of weights, dropout and data order")
+    seed: int = Field(
+        default=1, ge=0, le=MAX_SEED, description="random seed of weights, dropout, data order and copies"
+    )
     device: Literal["auto", "cuda", "mps", "cpu"] = Field(default="auto", description="auto: cuda, else mps, else cpu")
     precision: Literal["auto", "fp32", "bf16", "fp16"] = Field(
         default="auto",
