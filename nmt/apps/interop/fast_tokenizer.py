@@ -28,10 +28,15 @@ class _Bpe(BaseModel):
     byte_fallback: Literal[False] = False
 
 
-class _Normalizer(BaseModel):
-    type: Literal["Sequence", "Precompiled", "Replace", "Strip"]  # the last two are about spaces
+class _Step(BaseModel):
+    type: Literal["Precompiled", "Replace", "Strip"]  # the last two are about spaces
     precompiled_charsmap: Base64Bytes = b""
-    normalizers: list[_Normalizer] = []
+
+
+class _Normalizer(BaseModel):
+    type: Literal["Sequence", "Precompiled"]
+    precompiled_charsmap: Base64Bytes = b""
+    normalizers: list[_Step] = []
 
 
 class _Metaspace(BaseModel):

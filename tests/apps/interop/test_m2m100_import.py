@@ -228,6 +228,12 @@ TOKENIZER_JSON: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         lambda tokenizer: tokenizer["normalizer"]["normalizers"].append({"type": "Lowercase"}),
         r"normalizers\.\d\.type: Input should be",
     ),
+    "small letters, deeper": (
+        lambda tokenizer: tokenizer["normalizer"]["normalizers"].append(
+            {"type": "Sequence", "normalizers": [{"type": "Lowercase"}]}
+        ),
+        r"normalizers\.\d\.type: Input should be",
+    ),
     "words of their own": (
         lambda tokenizer: tokenizer.update(pre_tokenizer={"type": "ByteLevel"}),
         r"pre_tokenizer\.type: Input should be 'Metaspace'",
