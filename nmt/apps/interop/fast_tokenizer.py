@@ -28,14 +28,16 @@ class _Bpe(BaseModel):
     byte_fallback: Literal[False] = False
 
 
-class _Step(BaseModel):
+class _CharacterMap(BaseModel):
+    precompiled_charsmap: Base64Bytes = b""
+
+
+class _Step(_CharacterMap):
     type: Literal["Precompiled", "Replace", "Strip"]  # the last two are about spaces
-    precompiled_charsmap: Base64Bytes = b""
 
 
-class _Normalizer(BaseModel):
+class _Normalizer(_CharacterMap):
     type: Literal["Sequence", "Precompiled"]
-    precompiled_charsmap: Base64Bytes = b""
     normalizers: list[_Step] = []
 
 
