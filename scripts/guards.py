@@ -155,7 +155,7 @@ GUARDS = [
     Guard(
         "a store is of one choice of corpora and keys",
         "nmt/training/corpus/corpus.py",
-        "            **self._forms(),\n",
+        '            "forms": {name: list(map(_form_of, corpora)) for name, corpora in self._sets.items()},\n',
         "",
         "tests/training/corpus/test_prepare.py::test_the_fingerprint_covers_every_file_and_key_of_every_corpus",
     ),
@@ -169,7 +169,7 @@ GUARDS = [
     Guard(
         "links out of the run are refused",
         "nmt/base/files.py",
-        '                raise RunError(f"a link that points outside the {kind}", path=path, hint=hint)\n',
+        '                raise RunError("a link that points outside the run", path=path, hint=hint)\n',
         "                pass\n",
         f"{HOSTILE}[the tokenizer is a link out of the run]",
     ),

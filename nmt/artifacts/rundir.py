@@ -117,7 +117,7 @@ class RunDir:
             from nmt.config.load import load_config  # only here: most texts are translated without
 
             self.check()
-            self._config = load_config(self.config_file, stored=True)
+            self._config = load_config(self.config_file)
         return self._config
 
     def essentials(self) -> Essentials:
@@ -138,7 +138,7 @@ class RunDir:
 
     def check(self) -> None:
         """Raise RunError if the folder contains links to outside it or special files, or has an unknown format."""
-        refuse_special_files(self.path, "run")
+        refuse_special_files(self.path)
         if self.info_file.exists():
             number = self.read_json(self.info_file).get("format")
             if number != FORMAT:
@@ -198,16 +198,14 @@ class RunDir:
         return self._read_record(self.index_file, CheckpointIndex) if self.index_file.exists() else CheckpointIndex()
 
     def statistics(self, *, confidence: bool = True) -> TextStatistics | None:
-        """Read statistics.json, or count the validation set of an old run; None for an imported model, which has none.
+        """Read statistics.json; None for an imported model, which has none. RunError if the file is damaged.
 
-        They do not contain the confidence of the model unless `confidence` is given. RunError if a file is damaged.
+        They do not contain the confidence of the model unless `confidence` is given.
         """
-        if self.statistics_file.exists():
-            statistics = self._read_record(self.statistics_file, TextStatistics)
-            return statistics if confidence else statistics.model_copy(update={"confidence": None})
-        if not (self.data / "valid.src").exists():
+        if not self.statistics_file.exists():
             return None
-        return TextStatistics.from_few(zip(*self.read_pairs("valid"), strict=True))
+        statistics = self._read_record(self.statistics_file, TextStatistics)
+        return statistics if confidence else statistics.model_copy(update={"confidence": None})
 
     def evaluation(self, checkpoint: str | None, name: str = "test") -> SavedEvaluation | None:
         """Read the scores of the test set that `nmt eval` saved as `name`; None if there are none of `checkpoint`.

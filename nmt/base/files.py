@@ -280,10 +280,10 @@ def _restore_or_remove(path: Path, token: str) -> None:
     shutil.rmtree(partial, ignore_errors=True)
 
 
-def refuse_special_files(root: Path, kind: str) -> None:
-    """Raise RunError if the folder of a `kind` (run, export) contains a pipe, a device, or a link to outside it."""
+def refuse_special_files(root: Path) -> None:
+    """Raise RunError if the folder of a run contains a pipe, a device, or a link to outside it."""
     real = os.path.realpath(root)
-    hint = f"{kind}s must not contain links to other folders or special files: copy the original here, or delete it"
+    hint = "runs must not contain links to other folders or special files: copy the original here, or delete it"
     for folder, folders, files in os.walk(real):
         for name in (*folders, *files):
             path = Path(folder, name)
@@ -292,7 +292,7 @@ def refuse_special_files(root: Path, kind: str) -> None:
             except FileNotFoundError:  # deleted in the meantime by a training
                 continue
             if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(real + os.sep):
-                raise RunError(f"a link that points outside the {kind}", path=path, hint=hint)
+                raise RunError("a link that points outside the run", path=path, hint=hint)
             if not (stat.S_ISLNK(mode) or stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
                 raise RunError("neither a file nor a folder", path=path, hint=hint)
 

@@ -20,14 +20,13 @@ LOG_SECONDS = 30.0
 class Progress:
     """Count texts, called `unit`, from `start`, up to `total` if known.
 
-    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing. `done` is the verb in log lines.
+    `bar` is for a terminal, `log_lines` for a file; without either it shows nothing.
     """
 
     total: int | None = None
     start: int = 0
     bar: bool = False
     log_lines: bool = False
-    done: str = "translated"
     unit: str = "lines"
 
     def __post_init__(self) -> None:
@@ -50,7 +49,7 @@ class Progress:
             self._logged = now
             rate = (self.count - self.start) / (now - self._began)
             total = "" if self.total is None else f" of {self.total:,}"
-            log.info(f"{self.count:,}{total} {self.unit} {self.done}, {rate:,.1f} {self.unit}/s")
+            log.info(f"{self.count:,}{total} {self.unit} translated, {rate:,.1f} {self.unit}/s")
 
     def __enter__(self) -> Self:
         return self

@@ -23,28 +23,6 @@ Loc = tuple[str | int, ...]
 
 MAX_LISTED = 20
 _ALLOWED = "allowed: "
-REMOVED = {
-    "optimizer": "AdamW is the only one: delete the line",
-    "simcut": "it gained nothing: delete the line",
-    "calibrate_length": "it gained nothing: delete the line",
-    "weight_decay": "AdamW has none: delete the line",
-    "holdout_seed": "the seed is always 1: delete the line, or give data.valid and data.test",
-    "word_rate": "typos and noise always change a tenth of the words: delete the line",
-    "r_drop": "it wins nowhere in the same minutes: delete the line, and train for more updates",
-    **dict.fromkeys(
-        ("near_duplicate", "repeated_source", "mixed_scripts", "punctuation_mismatch", "near_overlap"),
-        "`nmt data check` reports such pairs: delete the line",
-    ),
-    "emoji": "symbols around a text stay where they are, whatever a model learned: delete the line",
-    "no_final_punctuation": "models lose nothing by a missing full stop: delete the line",
-    "exact": "beam search is: delete the line",
-    "guided_alignment": "no gain was measured: delete the line",
-    "glossary": "`--glossary` works with every model: delete the section",
-    "on_too_long": "longer pairs are truncated: delete the line; data.filters.too_long drops long lines",
-    "compile": "GPUs train faster by recorded updates, and CPUs without: delete the line",
-}
-"""Keys of earlier versions with a hint what to do. Runs that have them still load, without them."""
-
 _MAX_SHOWN = 60  # characters of a value in a message
 _NUMBERS = {int: "a whole number", float: "a number"}
 _PLAIN = {bool: "true or false", str: "text", NoneType: "null"}
@@ -144,8 +122,6 @@ def unknown_key(section: type[Section], loc: Loc, key: str, place: Location) -> 
     """Return the error for a key that `section` (at `loc`) does not have, with the section or name probably meant."""
     name = shortened(key)
     here = (*loc, key)
-    if key in REMOVED:
-        return Fault(here, place, f"{dotted(here)} was removed", REMOVED[key])
     if key == "<<":
         hint = "YAML 1.2 has no merge keys: write the keys here, or give a whole section an alias (key: *name)"
         return Fault(here, place, f"{dotted(here)}: keys cannot be merged", hint)

@@ -17,7 +17,6 @@ from nmt.base.files import read_at_most
 from nmt.config.base import Section
 from nmt.config.corpora import FORMS
 from nmt.config.faults import (
-    REMOVED,
     Fault,
     Loc,
     Location,
@@ -32,7 +31,7 @@ from nmt.config.faults import (
 )
 from nmt.config.nodes import Tree, read_tree
 from nmt.config.search import SearchOptions
-from nmt.config.sections import STORED, Config
+from nmt.config.sections import Config
 
 MAX_BYTES = 1_000_000
 
@@ -45,29 +44,24 @@ _VARIABLE = re.compile(
 )
 
 
-def load_config(path: Path | str, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
+def load_config(path: Path | str, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration in the YAML file `path`, changed by `overrides` (each `section.key=value`, as YAML).
 
     In keys that hold a path, a leading `~`, `$NAME`, `${NAME}` and `${NAME:-default}` are expanded, and `$$` is `$`.
-    The configuration of a run is `stored`: it may have settings without effect. Raises `ConfigError` that lists all
-    errors, each with file and line, or with its `--set`.
+    Raises `ConfigError` that lists all errors, each with file and line, or with its `--set`.
     """
     require_type("a configuration", path, (str, Path), "the path of a YAML file")
     path = Path(path)
-    return load_text(_read_text(path), path, require_texts("overrides", overrides), stored=stored)
+    return load_text(_read_text(path), path, require_texts("overrides", overrides))
 
 
-def load_text(text: str, path: Path, overrides: Sequence[str] = (), *, stored: bool = False) -> Config:
+def load_text(text: str, path: Path, overrides: Sequence[str] = ()) -> Config:
     """Load the configuration in the YAML `text`, as `load_config` does; `path` is its name in messages."""
     tree = read_tree(text, str(path))
     given = _mapping_in(tree, path)
-    if stored:
-        _drop_removed(given)
-        if isinstance(data := given.get("data"), dict):
-            data.setdefault("characters", "as_written")  # of a run from before there was a rule
     for override in overrides:
         _apply(tree, given, override)
-    config = _read_section(Config, given, (), tree, stored=stored)
+    config = _read_section(Config, given, (), tree)
     if tree.faults:
         raise as_error(tree.faults)
     assert isinstance(config, Config)
@@ -97,16 +91,6 @@ def load_search(overrides: Sequence[str]) -> dict[str, object]:
         raise as_error(tree.faults)
     assert isinstance(values, dict)
     return values
-
-
-def _drop_removed(values: object) -> None:
-    """Take out the keys that runs of earlier versions have."""
-    if isinstance(values, dict):
-        for key in REMOVED.keys() & values.keys():
-            del values[key]
-    if isinstance(values, dict | list):
-        for inner in values.values() if isinstance(values, dict) else values:
-            _drop_removed(inner)
 
 
 def _read_text(path: Path) -> str:
@@ -176,7 +160,6 @@ def _read_section(
     tree: Tree,
     *,
     may_conflict: bool = False,
-    stored: bool = False,
 ) -> Section | Unusable:
     """Return the section with the values `given` and paths expanded. If it has errors, add them to the tree."""
     values: dict[str, object] = {}
@@ -188,7 +171,7 @@ def _read_section(
         else:
             tree.faults.append(unknown_key(section, loc, key, tree.places[here]))
     try:
-        return section.model_validate(values, context={STORED: stored})
+        return section.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False)
     unknown = tree.faults[num_faults:]

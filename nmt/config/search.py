@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from nmt.config.base import MAX_SEED, BatchTokens, Portion, Section, UpToMillion
 
@@ -14,11 +14,6 @@ MAX_BEAM_SIZE = 1000
 MAX_HYPOTHESES = 10_000
 MAX_LENGTH_PENALTY = 5.0  # 32,768 tokens to this power still fit in fp32
 MAX_LEN_FACTOR = 1000.0  # target tokens per source token
-
-
-def _split_of_old_run(value: object) -> object:
-    """Translate the values that `split` had before it was a choice."""
-    return ("auto" if value else "never") if isinstance(value, bool) else value
 
 
 class SearchOptions(Section):
@@ -64,7 +59,7 @@ class SearchOptions(Section):
         "(Holtzman et al. 2020)",
     )
     seed: int = Field(default=1, ge=0, le=MAX_SEED, description="with `sample`: seed of the random numbers")
-    split: Annotated[Split, BeforeValidator(_split_of_old_run)] = Field(
+    split: Split = Field(
         default="auto",
         description="when to translate the sentences of a line one by one: auto (if the model saw few training lines "
         "with so many), always, long (only beyond the model's limit), never (truncate instead)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, model_validator
 
 from nmt.config.base import Section
 from nmt.config.data import AugmentConfig, DataConfig
@@ -12,9 +12,6 @@ from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.tokenizer import TokenizerConfig
 from nmt.config.training import TrainingConfig
-
-STORED = "stored"
-"""Key of a validation context: true for the configuration of a run, which stays valid whatever checks are added."""
 
 
 class Config(Section):
@@ -54,9 +51,7 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _stages_have_effect(self, info: ValidationInfo) -> Self:
-        if (info.context or {}).get(STORED):
-            return self
+    def _stages_have_effect(self) -> Self:
         for number, stage in enumerate(self.training.stages, start=1):
             fault = ""
             if stage.augment and not self.data.augment.is_on:

@@ -9,7 +9,6 @@ import pytest
 
 from nmt.base.errors import ConfigError
 from nmt.config import Config, SearchOptions, load_config
-from nmt.config.load import load_text
 
 DATA = "data:\n  src_lang: de\n  tgt_lang: en\n  train: {src: a.de, tgt: a.en}\n"
 
@@ -190,21 +189,6 @@ def test_all_corpora_of_train_are_weighted_or_none(load):
     for weight in ("0", "-1", ".inf", "true"):
         with pytest.raises(ConfigError, match=r"weight of item 1 of data\.train"):
             load(DATA, f"data.train=[{{tsv: b, weight: {weight}}}]")
-
-
-@pytest.mark.parametrize(("old", "split"), [(True, "auto"), (False, "never")])
-def test_a_run_from_before_the_choices_of_split_reads_as_it_was_meant(old, split):
-    assert SearchOptions.model_validate({"split": old}).split == split
-    text = DATA + f"decoding:\n  split: {str(old).lower()}\n"
-    assert load_text(text, Path("config.yaml"), stored=True).decoding.split == split
-
-
-def test_a_run_from_before_there_was_a_rule_for_characters_reads_text_as_it_is_written(tmp_path):
-    (tmp_path / "x.yaml").write_text(DATA)
-    assert load_config(tmp_path / "x.yaml").data.characters == "normalized"
-    assert load_config(tmp_path / "x.yaml", stored=True).data.characters == "as_written"
-    (tmp_path / "x.yaml").write_text(f"{DATA}  characters: normalized\n")
-    assert load_config(tmp_path / "x.yaml", stored=True).data.characters == "normalized"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from nmt.base.errors import ConfigError
 from nmt.config import load_config
 from nmt.config.corpora import ANY_FORMAT, ParallelFiles
 from nmt.config.data import DataConfig
-from nmt.config.faults import REMOVED, every_section, foreign_names
+from nmt.config.faults import every_section, foreign_names
 from nmt.config.model import ModelConfig
 from nmt.config.search import SearchOptions
 from nmt.config.training import TrainingConfig
@@ -263,14 +263,6 @@ def test_a_fault_of_a_stage_is_located_in_that_stage(complaint, text):
     assert complaint(DATA + text).startswith(at(STAGES[text]))
 
 
-def test_settings_without_effect_do_not_keep_a_run_from_loading(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(DATA + "training:\n  stages:\n  - max_updates: 500\n    augment: true")
-    assert load_config(path, stored=True).training.stages[0].augment
-    with pytest.raises(ConfigError, match="augment true changes no pairs"):
-        load_config(path)
-
-
 def test_a_fault_of_a_stage_that_a_set_brings_is_blamed_on_the_set(complaint):
     text = DATA + "training:\n  stages:\n  - max_updates: 500\n"
     assert complaint(text, "training.warmup_updates=600") == (
@@ -400,23 +392,3 @@ def test_every_foreign_name_leads_to_a_key_and_is_none_of_our_own():
     assert own.isdisjoint(foreign_names())
     known = {".".join((*at, key)) for at, section in every_section() for key in section.model_fields}
     assert known.issuperset(foreign_names().values())
-
-
-def test_a_run_may_hold_removed_keys_and_a_new_configuration_is_told_what_to_do(tmp_path):
-    path = tmp_path / "config.yaml"
-    path.write_text(
-        DATA + "training:\n  optimizer: muon\n  lr: 0.5\n  stages: [{max_updates: 500, guided_alignment: 0.1}]\n"
-    )
-    assert load_config(path, stored=True).training.lr == 0.5
-    with pytest.raises(ConfigError) as error:
-        load_config(path)
-    optimizer, _, guided, hint = str(error.value).splitlines()
-    assert optimizer == f"{path}:6: training.optimizer was removed"
-    assert guided == f"{path}:8: guided_alignment of item 1 of training.stages was removed"
-    assert hint == "  no gain was measured: delete the line"
-    with pytest.raises(ConfigError, match=r"--set training\.simcut=3: training\.simcut was removed"):
-        load_config(path, ["training.simcut=3"], stored=True)
-
-
-def test_no_key_has_the_name_of_a_removed_one():
-    assert REMOVED.keys().isdisjoint(key for _, section in every_section() for key in section.model_fields)

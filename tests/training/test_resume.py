@@ -153,19 +153,13 @@ def ended(ended_once, tmp_path):
     return run, config
 
 
-def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(ended, monkeypatch):
+def test_a_refused_resume_of_a_finished_run_keeps_its_final_weights_and_scores(ended):
     run, config = ended
     before = contents(run)
     assert run.index().checkpoints.keys() > {"average"}
     fewer = config.training.model_copy(update={"max_updates": 3})
     with pytest.raises(RunError, match="there have been 4 updates already"):
         resume_run(config.model_copy(update={"training": fewer}), run.path)
-    assert contents(run) == before
-    more = config.training.model_copy(update={"max_updates": 8})
-    monkeypatch.setattr("nmt.training.memory_limits.available_bytes", lambda: 0)
-    monkeypatch.setattr("nmt.training.memory_limits.own_bytes", lambda: 0)
-    with pytest.raises(RunError, match="GiB are available"):
-        resume_run(config.model_copy(update={"training": more}), run.path)
     assert contents(run) == before
 
 

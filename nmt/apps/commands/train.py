@@ -200,7 +200,7 @@ def _changed(run: Path | None, overrides: list[str]) -> Config | None:
     if run is None or not overrides or not RunDir(run).config_file.exists():
         return None
     RunDir(run).check()
-    return load_config(RunDir(run).config_file, overrides, stored=True)
+    return load_config(RunDir(run).config_file, overrides)
 
 
 def log_next_steps(run: Path) -> None:

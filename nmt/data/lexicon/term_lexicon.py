@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,23 +45,18 @@ class TermLexicon(NamedTuple):
     @classmethod
     def load(cls, path: Path, tokenizers: TokenizerPair) -> TermLexicon:
         """Read what `save` wrote. RunError if it is damaged, or for other tokenizers."""
-        return cls._read(path, tokenizers, "F16", hint="copy it again from where the run was trained")
-
-    @classmethod
-    def _read(cls, path: Path, tokenizers: TokenizerPair, precision: Literal["F16", "F32"], hint: str) -> TermLexicon:
         sizes = tokenizers.src.vocab_size, tokenizers.tgt.vocab_size
 
         def parse(entries: dict[str, Any]) -> TermLexicon:
             keys = np.frombuffer(entry_data(entries, "keys", "I64"), np.int64)
-            stored = np.frombuffer(entry_data(entries, "similarities", precision), precision.replace("F", "float"))
-            similarities = stored.astype(np.float32)
+            similarities = np.frombuffer(entry_data(entries, "similarities", "F16"), np.float16).astype(np.float32)
             if len(keys) != len(similarities) or not ((similarities >= 0) & (similarities <= 1)).all():
                 raise ValueError("its parts do not fit together")
             if len(keys) and not (keys[0] >= 0 and keys[-1] < sizes[0] * sizes[1] and (keys[1:] > keys[:-1]).all()):
                 raise ValueError("it contains invalid tokens")
             return cls(keys, similarities, sizes[1])
 
-        return load_table(path, tokenizers, ("lexicon", hint), parse)
+        return load_table(path, tokenizers, ("lexicon", "copy it again from where the run was trained"), parse)
 
     def of_tokens(self, src: Ints, tgt: Ints) -> Floats:
         """Return the similarity of each source token and target token, two arrays of ids that broadcast."""

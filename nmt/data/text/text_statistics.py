@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from nmt.base.languages import Direction, standard_code, written_without_spaces
 from nmt.config.base import Section
-from nmt.data.text.numbers import DIGITS, has_letters, is_digit, number_differences, number_words, numbers_in
+from nmt.data.text.numbers import DIGITS, is_digit, number_differences, number_words, numbers_in
 from nmt.data.text.words import UNSEEN, counted_words
 
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
@@ -108,23 +107,6 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     confidence: Confidence | None = Field(
         default=None, description="what the model's scores say about quality; null: unknown"
     )
-
-    @classmethod
-    def from_few(cls, pairs: Iterable[tuple[str, str]]) -> TextStatistics | None:
-        """Return what a few `pairs` tell about numbers; None if there are none. The rest is as if it were unknown."""
-        some = [*pairs]
-        if not some:
-            return None
-        numbers: Counter[str] = Counter()
-        for src, tgt in some:
-            numbers.update(count_numbers(src, tgt))
-        return cls(
-            pairs=len(some),
-            src_sentences=[len(some)],
-            tgt_sentences=[len(some)],
-            without_letters=sum(not has_letters(src) for src, _ in some),
-            in_capitals=len(some),  # not known to be unusual
-        ).model_copy(update=numbers)
 
     @property
     def max_sentences(self) -> int:

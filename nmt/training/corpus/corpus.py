@@ -24,7 +24,7 @@ from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.profile import expect
-from nmt.data.check.rules import REPORTED, VERSION, rules_in
+from nmt.data.check.rules import VERSION, rules_in
 from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
@@ -39,8 +39,6 @@ LOG_SECONDS = 30.0
 PAIRS_BETWEEN_LOOKS = 4096  # at the clock
 # The held-out pairs of each set, as they are saved.
 _SAVED = TypeAdapter(dict[Split, list[SentencePair]])
-# The key of an identity if sentences were held out of the pairs that the filters keep; older stores lack it.
-HELD_OUT_OF_KEPT = "held_out_of_kept_pairs"
 _SAMPLE_PAIRS = 20_000  # that the check before a training looks at: within about a second
 # Rules that many good pairs break, so that the check before a training does not mention them.
 _OFTEN_HARMLESS = {"empty", "repeated_source", "punctuation_mismatch", "number_mismatch", "markup", "near_twin"}
@@ -88,22 +86,11 @@ class Corpus:
         data = self.config.data
         return {
             "files": self._hashes,
-            "columns": [files.columns for corpora in self._sets.values() for files in corpora],
-            **self._forms(),
-            "held_out": [self.missing, data.holdout_size, HOLDOUT_SEED] if self.missing else [],
-            **({"characters": 1} if data.characters == "normalized" else {}),
-            **({"groups": True} if self.missing and data.holdout_groups else {}),
-            **({"mono_tgt": sha256_of(Path(data.mono_tgt))} if data.mono_tgt else {}),
+            "forms": {name: list(map(_form_of, corpora)) for name, corpora in self._sets.items()},
+            "held_out": [self.missing, data.holdout_size, data.holdout_groups, HOLDOUT_SEED] if self.missing else [],
+            "characters": data.characters,
+            "mono_tgt": data.mono_tgt and sha256_of(Path(data.mono_tgt)),
         }
-
-    def _forms(self) -> dict[str, object]:
-        """Return how the files of each set are read; nothing for sets that consist of one plain corpus.
-
-        This way, configurations with one plain corpus per set keep their identity, and so their stores.
-        """
-        if all(len(corpora) == 1 and _is_plain(corpora[0]) for corpora in self._sets.values()):
-            return {}
-        return {"forms": {name: [_form_of(files) for files in corpora] for name, corpora in self._sets.items()}}
 
     def pairs(self, split: Split) -> Iterator[SentencePair]:
         """Yield the pairs of a validation or test set; those with an empty side only if the set has its own files."""
@@ -184,15 +171,10 @@ class Corpus:
         if not self.has_filters:
             return {}
         identifies = any(filters.wrong_language is not None for filters in self._filters)
-        # Stores of earlier versions keep their identity: without near_twin where it is off, with filters that were off.
-        newer = {"near_twin"}
-        older = dict.fromkeys(REPORTED, False)
-        filters = [each.model_dump(exclude=None if each.near_twin else newer) | older for each in self._filters]
         return {
             "rules": VERSION,
-            "filters": filters[0] if all(own == filters[0] for own in filters) else filters,
+            "filters": [each.model_dump() for each in self._filters],
             "language_identifier": identifier_version() if identifies else "",
-            **({HELD_OUT_OF_KEPT: True} if self.missing else {}),
         }
 
     def log_check(self) -> None:
@@ -268,13 +250,6 @@ class Corpus:
     def _held_out_file(self, store_root: Path) -> Path:
         identity = json.dumps(self.identity() | self.filter_identity(), sort_keys=True)
         return store_root / f"held-out-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
-
-
-def _is_plain(files: ParallelFiles) -> bool:
-    """Return whether a corpus has only the keys src and tgt, or tsv and numeric columns."""
-    plain = ("src", "tgt", "tsv", "columns", "src_lang", "tgt_lang", "weight", "name", "filters")
-    changed = {name for name, field in type(files).model_fields.items() if getattr(files, name) != field.default}
-    return changed.issubset(plain) and all(isinstance(column, int) for column in files.columns)
 
 
 def _form_of(files: ParallelFiles) -> dict[str, object]:

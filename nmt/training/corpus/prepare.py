@@ -31,7 +31,7 @@ from nmt.data.text.spans import ANY_PLACEHOLDER, PLACEHOLDERS
 from nmt.data.text.tags import language_prefix, tags_before_sources, tags_before_targets, user_symbols
 from nmt.data.tokens.sentencepiece_training import train_tokenizers
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.training.corpus.corpus import HELD_OUT_OF_KEPT, Corpus, with_both_sides, with_progress
+from nmt.training.corpus.corpus import Corpus, with_both_sides, with_progress
 from nmt.training.corpus.measure_text import record_statistics, record_twins
 
 LEXICON_PAIRS = 100_000  # maximum number of pairs from which the lexicon of a run is learned
@@ -84,9 +84,6 @@ def prepare(config: Config, run: RunDir, store_root: Path, expected: str | None 
     _write_splits(corpus, run)
     tokenizers = _tokenizers(config, run, corpus, base)
     fingerprint = fingerprint_of(corpus, tokenizers)
-    earlier = fingerprint_of(corpus, tokenizers, HELD_OUT_OF_KEPT)
-    if expected == earlier and (store_root / earlier).is_dir():  # sentences were held out before the filters
-        fingerprint = earlier
     if expected not in (None, fingerprint):
         raise RunError(
             "the corpus has changed since this run was started",
@@ -253,8 +250,8 @@ def _placeholders_of(config: Config) -> Callable[[SentencePair], SentencePair]:
     return (lambda pair: insert_placeholders(pair, symbols)) if config.data.protect else (lambda pair: pair)
 
 
-def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair, without: str = "") -> str:
-    """Return a hash of everything that determines the contents of a store, except for the key `without`."""
+def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair) -> str:
+    """Return a hash of everything that determines the contents of a store."""
     data = corpus.config.data
     placeholders = [PLACEHOLDERS_VERSION, data.placeholder_share, corpus.config.tokenizer.user_symbols]
     parts = {
@@ -263,12 +260,10 @@ def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair, without: str = "")
         "languages": [data.src_lang, data.tgt_lang],
         "tokenizers": [tokenizers.src.fingerprint, tokenizers.tgt.fingerprint],
         "placeholders": placeholders if data.protect else [],
-        "regularization": {},  # a key of format 2: without it, all stores would be built again
         "seed": corpus.config.training.seed if data.protect else 0,
-        **({"language_tags": "both"} if corpus.config.model.language_tags == "both" else {}),
+        "language_tags": corpus.config.model.language_tags,
         **corpus.filter_identity(),
     }
-    parts.pop(without, None)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
 

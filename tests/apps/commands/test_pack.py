@@ -63,7 +63,7 @@ def test_a_run_that_continues_from_a_packed_model_starts_with_its_weights(tmp_pa
 
     call("pack", "run", "-o", "m.zip")
     write_digits(tmp_path, num_train=60, num_held_out=4)
-    base = load_config(Path("run/config.yaml"), stored=True)
+    base = load_config(Path("run/config.yaml"))
     training = {
         **TRAINING,
         "init_from": "m.zip",

@@ -109,7 +109,6 @@ def test_flags_that_do_not_go_together_are_a_usage_error(nmt, flags, message):
             "unknown key 'beem_size' in decoding\n  did you mean 'beam_size'? allowed: batch_tokens, ",
         ),
         ("min_len=3", "'min_len' is not a section; it belongs in decoding"),
-        ("decoding.exact=true", "decoding.exact was removed\n  beam search is: delete the line"),
         ("training.lr=1", "training has no effect here\n  only keys of decoding change a search"),
         ("decoding.min_len=many", "decoding.min_len must be a whole number (at least 0 and at most 1000000), got"),
         (

@@ -10,10 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from nmt.artifacts.rundir import RunDir
-from nmt.base.errors import DataError, RunError
+from nmt.base.errors import DataError
 from nmt.config import Config, dump_config, load_config
-from nmt.training.corpus.corpus import HELD_OUT_OF_KEPT, Corpus
-from nmt.training.corpus.prepare import Prepared, fingerprint_of, prepare
+from nmt.training.corpus.prepare import Prepared, prepare
 from tests.reports import report_of
 from tests.tiny import tiny_config
 
@@ -207,14 +206,3 @@ def test_near_twins_of_sets_that_are_held_out_are_dropped(tmp_path):
     counts = report_of(run.path).counts
     assert counts.dropped_by_rule["near_twin"] == len(without.store) - len(result.store) > 20
     assert run.sources_with_twins() == set()
-
-
-def test_a_run_whose_sets_were_held_out_before_the_filters_goes_on_with_its_store(tmp_path):
-    new, run = prepared_with_held_out(held_out_corpus(tmp_path), "run", duplicate=True)
-    run_config, root = config_of_held_out(tmp_path, duplicate=True), tmp_path / "store"
-    earlier = fingerprint_of(Corpus(run_config, root), new.tokenizers, HELD_OUT_OF_KEPT)
-    assert earlier != new.fingerprint
-    with pytest.raises(RunError, match="the corpus has changed"):
-        prepare(run_config, run, root, earlier)
-    (root / new.fingerprint).rename(root / earlier)
-    assert prepare(run_config, run, root, earlier).fingerprint == earlier

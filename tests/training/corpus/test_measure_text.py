@@ -190,20 +190,6 @@ def test_a_model_that_copies_placeholders_goes_on_using_them(letters_run):
     assert Translator.load(letters_run, device="cpu").segmenter.knows_placeholders
 
 
-def test_an_old_run_tells_by_its_validation_set_whether_it_translates_numbers_alone(run, tmp_path: Path):
-    shutil.copytree(run.path, tmp_path / "old")
-    (tmp_path / "old" / "statistics.json").unlink()
-    translator = Translator.load(tmp_path / "old", device="cpu")
-    assert translator.statistics is not None
-    assert translator.statistics.translates_numbers_alone
-    assert translator.segmenter.knows_placeholders  # as before
-    assert translator.translate(["Two of them. Both are short."])[0].num_segments == 2
-    shutil.rmtree(tmp_path / "old" / "data")  # as in an imported model
-    imported = Translator.load(tmp_path / "old", device="cpu")
-    assert imported.statistics is None
-    assert imported.translate(["Two of them. Both are short. 42"])[0].num_segments == 2
-
-
 def test_statistics_that_are_kept_for_other_runs_are_counted_anew_if_they_cannot_be_read(run, tmp_path: Path):
     expected, tokenizer = run.statistics(), TokenizerPair.load(run.tokenizer).src
     assert expected is not None

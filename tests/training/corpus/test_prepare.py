@@ -362,14 +362,6 @@ def test_the_fingerprint_covers_every_file_and_key_of_every_corpus(tmp_path):
     assert Corpus(tiny_config(folder, data={"train": train})).identity() != prints[0]
 
 
-def test_one_corpus_in_a_plain_form_keeps_the_identity_it_had(tmp_path):
-    folder = write_digits(tmp_path / "corpus", num_train=50)
-    identity = Corpus(tiny_config(folder, data={"characters": "as_written"})).identity()
-    assert list(identity) == ["files", "columns", "held_out"]
-    assert identity["columns"] == [(1, 2)] * 3
-    assert Corpus(tiny_config(folder)).identity() == {**identity, "characters": 1}
-
-
 def test_a_corpus_is_read_in_one_spelling_unless_it_is_to_be_read_as_written(tmp_path):
     folder = write_digits(tmp_path / "corpus", num_train=50)
     with (folder / "train.tsv").open("a", encoding="utf-8") as file:
