@@ -26,8 +26,9 @@ log = logging.getLogger(__name__)
 
 _TABLES = (".csv", ".tsv", ".xlsx")
 SUFFIXES = (
-    ".arb", ".docx", ".epub", ".htm", ".html", ".json", ".markdown", ".md", ".mdx", ".odp", ".ods", ".odt", ".pdf",
-    ".po", ".pot", ".pptx", ".qmd", ".rmd", ".srt", ".svg", ".txt", ".vtt", ".xlf", ".xliff", ".xml",
+    ".arb", ".docx", ".epub", ".htm", ".html", ".json", ".markdown", ".md", ".mdx", ".mqxliff", ".mxliff", ".odp",
+    ".ods", ".odt", ".pdf", ".po", ".pot", ".pptx", ".qmd", ".rmd", ".sdlxliff", ".srt", ".svg", ".txt", ".vtt", ".xlf",
+    ".xliff", ".xml",
 )  # fmt: skip
 _MAX_LISTED = 20  # lines, and parts of texts, in a warning
 

@@ -24,17 +24,18 @@ _OLE = b"\xd0\xcf\x11\xe0"
 _MANIFESTS = ("META-INF/manifest.xml", "META-INF/encryption.xml")
 _OUTSIDE = re.compile(r"[/\\]|\Z|(?:[\s\S]*[/\\])?\.\.(?:[/\\]|\Z)")  # paths that lead out of the archive
 _ENCRYPTED = re.compile(rb"encryption-data|CipherReference[^>]*\.(?:x?html?|xml|opf|ncx)\"")
-# What names the language of a text for the spelling checker; in Word, that of some scripts has another attribute.
-_OPEN_DOCUMENT = r'(\sfo:language=")[^"]*("(?:\sfo:country=")?)(?:(?<=country=")[^"]*)?'
-_PROOFING = {
-    ".docx": r'(<w:lang\b[^>]*?\sw:{}=")[^"]*()',
-    ".pptx": r'(<a:(?:rPr|endParaRPr|defRPr)\b[^>]*?\slang=")[^"]*()',
+# What names the language of a text, for the spelling checker, too; in Word, that of some scripts has another attribute.
+_NAMED = r"<dc:language\b[^>]*>"
+_OPEN_DOCUMENT = rf'(\sfo:language="|{_NAMED})[^"<]*("?(?:\sfo:country=")?)(?:(?<=country=")[^"]*)?'
+_LANGUAGES = {
+    ".docx": rf'(<w:lang\b[^>]*?\sw:{{}}="|{_NAMED})[^"<]*()',
+    ".pptx": rf'(<a:(?:rPr|endParaRPr|defRPr)\b[^>]*?\slang="|{_NAMED})[^"<]*()',
     ".odt": _OPEN_DOCUMENT,
     ".odp": _OPEN_DOCUMENT,
     ".ods": _OPEN_DOCUMENT,
+    ".epub": rf"({_NAMED})[^<]*()",
 }
 _ATTRIBUTES = {"Hani": "eastAsia", "Jpan": "eastAsia", "Kore": "eastAsia", "Arab": "bidi", "Hebr": "bidi"}
-_LANGUAGE = re.compile(r"(<dc:language\b[^>]*>)[^<]*")
 
 
 @contextmanager
@@ -90,9 +91,8 @@ def read_archive(content: bytes, suffix: str, limit: int) -> Document:
         raise DataError(f"more than {limit // _MIN_BYTES:,} elements and attributes")
 
     def name_language(template: Template, code: str) -> None:
-        proofing = _PROOFING.get(suffix, "(?!)()()").format(_ATTRIBUTES.get(script_of(code) or "", "val"))
-        template.finish = partial(re.sub, proofing, rf"\g<1>{code}\g<2>")
-        template.text = _LANGUAGE.sub(rf"\g<1>{code}", template.text)
+        named = _LANGUAGES[suffix].format(_ATTRIBUTES.get(script_of(code) or "", "val"))
+        template.finish = partial(re.sub, named, rf"\g<1>{code}\g<2>")
         name_page_language(template, code)
 
     def write(texts: list[str]) -> bytes:

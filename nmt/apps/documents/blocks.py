@@ -103,7 +103,7 @@ class Block:
 
     def _inner(self, items: list[Item]) -> list[Item]:
         """Strip blank text, hidden markup, and elements that enclose all the rest."""
-        ends, _ = pair_tags([item.tag for item in items]) or ({}, [])
+        ends, _ = pair_tags([item.tag for item in items])
         start = 0
         end = len(items)
         while True:
@@ -122,7 +122,7 @@ class Block:
     @property
     def has_tags(self) -> bool:
         """True if there are tags between the words."""
-        return any(item.tag for item in self.items)
+        return bool(self._tags())
 
     def with_marks(self) -> str:
         """Return the text with a mark for each tag: {h0}, {h1}, …"""
@@ -140,7 +140,7 @@ class Block:
         parts = _MARK.split(translation)
         numbers = [int(number) for number in parts[1::2]]
         are_all = sorted(numbers) == list(range(len(tags)))
-        if not are_all or (pairs := pair_tags([tags[number].tag for number in numbers])) is None or pairs[1]:
+        if not are_all or pair_tags([tags[number].tag for number in numbers])[1]:
             return None
         return self._around([tags[int(part)] if i % 2 else Item(part) for i, part in enumerate(parts)])
 
@@ -204,7 +204,7 @@ class Block:
             if item.tag:
                 written.append(item.text)
                 run = item.run or (self._form.run if item.tag == "/" + RUN else run)
-            elif item.text:
+            else:
                 written += [run[0], self._form.write(item.text), run[1]]
         return "".join(written)
 
@@ -225,10 +225,7 @@ def _fuse(items: list[Item]) -> list[Item]:
     Tags without another, such as those of elements that begin or end in another block, become standalone markup that
     can stay at the edges of this one, and so do all tags if some elements cross.
     """
-    ends, alone = pair_tags([item.tag for item in items]) or (
-        {},
-        [n for n, item in enumerate(items) if item.tag.strip("!")],
-    )
+    ends, alone = pair_tags([item.tag for item in items])
     fused = list(items)
     outer: set[int] = set()
     for number in alone:
@@ -347,7 +344,10 @@ def decode(content: bytes, declared: str = "") -> str:
             text = content.decode(encoding).removeprefix("\ufeff")
             break
     else:
-        raise DataError("neither UTF-8 nor UTF-16", hint="convert it: iconv -f ENCODING -t UTF-8")
+        raise DataError(
+            "neither UTF-8 nor UTF-16",
+            hint="convert it, such as from Windows-1252: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW",
+        )
     if "\0" in text:
         raise DataError("not a text: it holds null characters")
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from functools import partial
 from io import BytesIO
@@ -27,13 +28,21 @@ MAX_BYTES = 50_000_000
 
 
 class _Format(NamedTuple):
-    """A format of one file: how it is read, where it names its language, its root element if XML, its encoding."""
+    """A format of one file: how it is read, where it names its language, its encoding."""
 
     read: Callable[[str, Template], object]
     name_language: Callable[[Template, str], str | None] = lambda template, code: None
-    root: str = ""
     encoding_of: Callable[[bytes], str] = lambda content: ""
     is_utf8: bool = False  # when written
+
+
+def _naming(pattern: str) -> Callable[[Template, str], None]:
+    """Return a function that names the language behind what the group of `pattern` matches, if it names one."""
+
+    def name_language(template: Template, code: str) -> None:
+        template.text = re.sub(pattern, rf"\g<1>{code}", template.text, count=1)
+
+    return name_language
 
 
 _ARCHIVES = (".docx", ".epub", ".odp", ".ods", ".odt", ".pptx")
@@ -41,30 +50,39 @@ _HTML = _Format(
     lambda text, template: Reader(text, dialect("html"), template), name_page_language, encoding_of=encoding_of_page
 )
 _CATALOG = _Format(po.read_po, po.name_language, encoding_of=po.encoding_of, is_utf8=True)
-_XLIFF = _Format(xliff.read_xliff, xliff.name_language, "xliff")
+_MARKDOWN = _Format(
+    read_markdown,
+    _naming(r"""(\A---[ \t]*\r?\n(?:(?!---)[^\n]*\n)*?lang:[ \t]*["']?)[a-z]{2,3}(?:-\w+)*(?=["']?[ \t\r]*\n)"""),
+)
+_BY_ITS_ROOT = _Format(lambda text, template: None)  # of a kind that the root element tells
+_BY_ROOT = {
+    "resources": _Format(strings.read_android),
+    "svg": _Format(lambda text, template: Reader(text, dialect("svg"), template), name_page_language),
+    "xliff": _Format(xliff.read_xliff, xliff.name_language),
+}
 _FORMATS = {
-    ".arb": _Format(strings.read_json, strings.name_language),
+    ".arb": _Format(strings.read_json, _naming(r'("@@locale"\s*:\s*")[^"]*')),
     ".htm": _HTML,
     ".html": _HTML,
     ".json": _Format(strings.read_json),
-    **dict.fromkeys((".markdown", ".md", ".mdx", ".qmd", ".rmd"), _Format(read_markdown)),
+    **dict.fromkeys((".markdown", ".md", ".mdx", ".qmd", ".rmd"), _MARKDOWN),
     ".po": _CATALOG,
     ".pot": _CATALOG,
     ".srt": _Format(read_subtitles),
-    ".svg": _Format(lambda text, template: Reader(text, dialect("svg"), template), root="svg"),
     ".txt": _Format(read_text),
-    ".vtt": _Format(read_subtitles),
-    ".xlf": _XLIFF,
-    ".xliff": _XLIFF,
-    ".xml": _Format(strings.read_android, root="resources"),
+    ".vtt": _Format(read_subtitles, _naming(r"(\AWEBVTT[^\n]*\n(?:[^\s][^\n]*\n)*?Language:[ \t]*)[\w-]+")),
+    **dict.fromkeys((".mqxliff", ".mxliff", ".sdlxliff", ".svg", ".xlf", ".xliff", ".xml"), _BY_ITS_ROOT),
 }
 
 
 def _read_file(content: bytes, form: _Format) -> Document:
     template = Template()
     text = decode(content, form.encoding_of(content))
-    if form.root:
-        check_xml(text, form.root)
+    if form is _BY_ITS_ROOT:
+        root = check_xml(text)
+        if root not in _BY_ROOT:
+            raise DataError(f"not a known format: it starts with <{root[:50]}>, not <resources>, <svg> or <xliff>")
+        form = _BY_ROOT[root]
     form.read(text, template)
     like = content[:3] if form.is_utf8 else content  # all that may be a byte order mark
     return Document([template], lambda texts: encode(texts[0], like, form.encoding_of(like)), form.name_language)

@@ -281,8 +281,8 @@ class _Markdown:
     ) -> None:
         form = Form(self._escape(content), lambda written: finish(self._finished(written, content)))
         raw = self._text[slice(*place)]
-        items = [item._replace(text=self._with_titles(item)) for item in _items(tokens, line_break)]
         self._template.line = number + 1
+        items = [item._replace(text=self._with_titles(item)) for item in _items(tokens, line_break)]
         self._write(*place, self._template.split(raw, self._template.hole(Block(items, form=form))))
         self._template.line = None
 

@@ -67,7 +67,7 @@ _AS_BROWSERS = dict.fromkeys(("iso-8859-1", "latin1", "us-ascii", "ascii"), "win
 }
 _RIGHT_TO_LEFT = ("Arab", "Hebr", "Thaa", "Syrc", "Nkoo", "Adlm", "Rohg")  # scripts
 _PLACED = re.compile(r"<\w*(?<=tspan)\s[^>]*?\b(?:x|y|dy)\s*=")  # a line of its own in a picture
-_PAGE = re.compile(r"<(?:html|body)\b[^>]*>", re.IGNORECASE)
+_PAGE = re.compile(r"<(?:html|body|svg|ncx|(?:\w+:)?package)\b[^>]*>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,10 @@ def dialect(name: str) -> Dialect:
     return Dialect(**{**descriptions().get(given.get("like", ""), {}), **given})
 
 
-def check_xml(text: str, root: str = "") -> None:
-    """Raise DataError if a text is not well-formed XML, declares entities, or has another `root`."""
+def check_xml(text: str) -> str:
+    """Return the name of the root element. DataError if a text is not well-formed XML, or declares entities."""
+    tags = (tag[2] for tag in _XML.finditer(text) if tag[2])
+    root = next(tags, "").rpartition(":")[2]
     parser = expat.ParserCreate("utf-8")  # whatever its declaration says
 
     def refuse(name: str, is_parameter: bool, value: str | None, *_: object) -> None:
@@ -122,9 +124,7 @@ def check_xml(text: str, root: str = "") -> None:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
         raise DataError(f"not well-formed XML: {expat.ErrorString(error.code)}", line=error.lineno) from None
-    first = next(tag[2] for tag in _XML.finditer(text) if tag[2] and not tag[1])
-    if root and first.rpartition(":")[2] != root:
-        raise DataError(f"not a file of this format: it starts with <{first[:50]}>, not <{root}>")
+    return root
 
 
 @dataclass
@@ -259,11 +259,13 @@ class Reader:
         frame.depth -= name == frame.name
         if not frame.depth:
             self.close(written)
-        elif frame.is_block and name in self.dialect.inline and frame.items and frame.items[-1].tag == name:
-            frame.raw.append(written)  # an empty element, such as an icon
-            frame.items[-1] = Item(frame.items[-1].text + written, "!", is_hidden=True)
         elif frame.is_block and name in self.dialect.inline:
-            self.add(written, Item(written, "/" + name))
+            last = frame.items[-1] if frame.items else Item("")
+            if last.tag == name:  # an empty element, such as an icon
+                frame.raw.append(written)
+                frame.items[-1] = Item(last.text + written, "!", is_hidden=True)
+            else:
+                self.add(written, Item(written, "/" + name))
         elif frame.is_block and self.dialect.divides:
             self.divide(written)
         else:
@@ -351,7 +353,7 @@ def encoding_of_page(content: bytes) -> str:
 
 
 def name_page_language(template: Template, code: str) -> None:
-    """Change language and direction in `<html lang="de" dir="ltr">` and `<body>` to the translations'; add none."""
+    """Change language and direction in `<html lang="de" dir="ltr">` and the like to the translations'; add none."""
 
     def renamed(attribute: re.Match[str]) -> str:
         way = "rtl" if script_of(code) in _RIGHT_TO_LEFT else "ltr"

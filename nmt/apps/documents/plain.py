@@ -64,9 +64,9 @@ def read_text(text: str, template: Template, *, is_page: bool = False, lines: Li
     template.text = "".join(written)
 
 
-def opening_of(line: str) -> str:
+def opening_of(line: str, pattern: re.Pattern[str] = _OPENING) -> str:
     """Return the marks and the white space that open a line."""
-    found = _OPENING.match(line)
+    found = pattern.match(line)
     return found[0] if found else ""
 
 

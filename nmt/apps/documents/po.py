@@ -32,9 +32,10 @@ _PLURALS = re.compile(r"Plural-Forms:[ ]*nplurals[ ]*=[ ]*(\d{1,2})[ ]*;[ ]*plur
 _NO_PLURALS = re.compile(r'^"Plural-Forms: nplurals=INTEGER;[^\n]*\n', re.MULTILINE)  # of xgettext: to be filled in
 _CONTINUED = re.compile(r'"[ \t]*\r?\n[ \t]*"')
 _COUNTED = re.compile(r"%|\{")  # the beginning of a placeholder, for the number
-# The header up to the line of its language, or its end.
+# The header up to the line of its language, or its end, with the end of its lines.
 _HEADER = re.compile(
-    r'^(msgid ""\s+msgstr(?:[ \t]*"(?!Language:)[^\n]*\n)*+[ \t]*)(?:"Language:[ ]*([^\\"]*?)[ ]*\\n"[ \t]*\r?\n)?',
+    r'^(msgid ""[ \t]*(\r?\n)\s*msgstr(?:[ \t]*"(?!Language:)[^\n]*\n)*+[ \t]*)'
+    r'(?:"Language:[ ]*([^\\"]*?)[ ]*\\n"[ \t]*\r?\n)?',
     re.MULTILINE,
 )
 # `%%` and doubled braces stand for a character; a bare % or brace is an error at run time, so it counts.
@@ -144,11 +145,9 @@ def _written(text: str) -> str:
 def name_language(template: Template, code: str) -> str | None:
     """Name the language of the translations in the header, if there is one; if it names a language, return that."""
     header = _HEADER.search(template.text)
-    if header and not header[2]:
-        line_end = "\r\n" if header[1].endswith("\r\n") else "\n"
-        named = f'{header[1]}"Language: {code}\\n"{line_end}'
-        template.text = _HEADER.sub(lambda _: named, template.text, count=1)
-    return header[2] if header else None
+    if header and not header[3]:
+        template.text = _HEADER.sub(rf'\g<1>"Language: {code}\\n"\g<2>', template.text, count=1)
+    return header[3] if header else None
 
 
 def changed_placeholders(source: str, output: str, flags: Collection[str]) -> list[str]:

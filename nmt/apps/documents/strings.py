@@ -111,11 +111,6 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def name_language(template: Template, code: str) -> None:
-    """Name the language of the translations in an ARB file."""
-    template.text = re.sub(r'("@@locale"\s*:\s*")[^"]*', rf"\g<1>{code}", template.text, count=1)
-
-
 def read_android(text: str, template: Template) -> None:
     """Read the `strings.xml` of an app; references to other strings stay."""
     Reader(text, replace(dialect("android"), read=_from_android, write=_to_android), template)

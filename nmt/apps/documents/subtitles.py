@@ -8,7 +8,7 @@ from html import unescape
 from itertools import zip_longest
 
 from nmt.apps.documents.blocks import Block, Form, Item, Template, escape_text
-from nmt.apps.documents.plain import join_lines
+from nmt.apps.documents.plain import join_lines, opening_of
 from nmt.base.errors import DataError
 
 _TIMES = r"[ \t]*(?:\d+:)?\d+:\d+[,.]?\d*[ \t]*-->[ \t]*(?:\d+:)?\d+:\d+[^\n]*"
@@ -62,8 +62,7 @@ def read_subtitles(text: str, template: Template) -> None:
         written, said = cue.groups()
         template.go_to(text, cue.start(2))
         for part in _TURN.split(said) if _SPEAKERS.search(said) else [said]:
-            opening = _OPENING.match(part)
-            before = opening[0] if opening else ""
+            before = opening_of(part, _OPENING)
             written += before + _hole(part[len(before) :], template, is_vtt)
         return written
 
@@ -76,7 +75,8 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
     items: list[Item] = []
     lines = _LINE_END.split(raw)
     at = 0
-    joined = join_lines(lines[::2])
+    texts = lines[::2]
+    joined = join_lines(texts)
     for tag in _TAG.finditer(joined):
         name = f"{tag[1]}{tag[2].lower()}" if tag[2] else "!"
         is_hidden = tag[0].lstrip("</")[0] in "{v"  # who speaks need not be closed
@@ -84,7 +84,7 @@ def _hole(text: str, template: Template, is_vtt: bool) -> str:
         at = tag.end()
 
     def finish(written: str) -> str:
-        broken = _in_lines(written, len(lines[::2]))
+        broken = _in_lines(written, len(texts))
         return "".join(map("".join, zip_longest(broken, lines[1 : 2 * len(broken) - 1 : 2], fillvalue="")))
 
     form = Form(escape_text if is_vtt or unescape(raw) != raw else str, finish)

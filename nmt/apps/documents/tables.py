@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from nmt.apps.documents.blocks import Document, Form, Template, decode, encode, 
 from nmt.base.errors import DataError
 from nmt.data.read.cells import cell_error, looks_like_column_name
 from nmt.data.read.formats.delimited import find_delimiter, is_quoted
-from nmt.data.read.formats.xlsx import MAX_ROWS, open_sheet
+from nmt.data.read.formats.xlsx import MAX_ROWS, open_sheet, unescape_cell
 
 _HEADER = "\0h"
 _BREAKS = re.compile(r"([\r\n\t]+)")  # in a cell
@@ -49,11 +50,15 @@ def _holes(template: Template, text: str, line: int, write: Callable[[str], str]
 
 
 def _read_rows(content: bytes, path: Path, column: str, template: Template) -> list[str]:
-    lines = split_lines(decode(content))
+    text = decode(content)
+    lines = split_lines(text)
     head = [(number, line.rstrip("\r\n")) for number, line in enumerate(lines[:1000], 1)]
     is_csv = path.suffix.lower() == ".csv"
-    given = re.fullmatch(r"sep=([,;|\t])", head[0][1]) if head and is_csv else None
-    delimiter = given[1] if given else find_delimiter(head, path) if head and is_csv else "\t"
+    given = re.match(r"sep=([,;|\t])\r?$", text, re.MULTILINE) if is_csv else None
+    delimiter = given[1] if given else "," if is_csv else "\t"
+    if is_csv and head and not given:
+        with suppress(DataError):  # of a table of one column
+            delimiter = find_delimiter(head, path)
     is_plain = not is_csv and not is_quoted(head)
     num_given: int = bool(given)
     rows: list[tuple[list[str], str, int]] = []  # cells, as they are written, first line
@@ -104,7 +109,7 @@ def _read_sheet(content: bytes, path: Path, sheet: str, column: str, template: T
         given = _NUMBER.search(row[2])
         number = int(given[1]) if given else number + 1
         cells = rows[number - 1] if number <= len(rows) else ()
-        text = "".join(cell for cell in cells[index : index + 1] if isinstance(cell, str))
+        text = "".join(unescape_cell(cell) for cell in cells[index : index + 1] if isinstance(cell, str))
         if text.strip():
             start = re.sub(r'\sspans="[^"]*"', "", xml[row.start() : row.start(3)])
             prefix = row[1]

@@ -66,7 +66,7 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
 
     Also None if there are more than 500 tags.
     """
-    ends, alone = pair_tags([tag.name for tag in tags]) or ({}, [0])
+    ends, alone = pair_tags([tag.name for tag in tags])
     if alone or len(tags) > MAX_TAGS:
         return None
     word_ends = list(accumulate(map(len, aligned.source)))
@@ -106,8 +106,8 @@ def project(tags: Sequence[Tag], aligned: Details) -> str | None:
     return "".join(joined)
 
 
-def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
-    """Return the number of the closing tag of each opening one, and the tags without another; None if elements cross.
+def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]]:
+    """Return the number of the closing tag of each opening one, and the tags without another: all, if elements cross.
 
     `tags` are names as in `Tag`; texts have none.
     """
@@ -122,7 +122,7 @@ def pair_tags(tags: Sequence[str]) -> tuple[dict[int, int], list[int]] | None:
         elif tags[opened[-1]] == tag[1:]:
             ends[opened.pop()] = number
         else:
-            return None
+            return {}, [number for number, tag in enumerate(tags) if tag not in ("", "!")]
     return ends, alone + opened
 
 

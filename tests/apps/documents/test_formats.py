@@ -348,7 +348,7 @@ def test_word_documents_keep_formatting_tables_and_headers():
     [
         ("a.docx", b"PK nothing", "not a .docx file"),
         ("a.xlf", b"<xliff", "not well-formed XML"),
-        ("a.xlf", b"<tmx/>", "not a file of this format: it starts with <tmx>, not <xliff>"),
+        ("a.xlf", b"<tmx/>", "not a known format: it starts with <tmx>, not <resources>, <svg> or <xliff>"),
         ("a.po", b"/etc/passwd", "not a gettext catalog"),
         ("a.srt", b"\xff\xff\xff", "neither UTF-8 nor UTF-16"),
         ("a.srt", b"hello", "not subtitles: no subtitle starts here"),
@@ -566,6 +566,38 @@ def test_a_catalog_without_a_header_gets_none(letters_run, tmp_path):
     command = ["translate", str(tmp_path / "a.po"), "-o", str(tmp_path / "b.po"), "-m", str(letters_run)]
     assert CliRunner().invoke(app, command).exit_code == 0
     assert "Language" not in (tmp_path / "b.po").read_text()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        (".arb", '{{"@@locale": "{}", "a": "b", "@a": {{"description": "c"}}}}'),
+        (".md", '---\ntitle: "a"\nlang: {}\n---\nlang: de\n'),
+        (".qmd", "---\r\nlang: '{}'\r\nx: y\r\n---\r\na\r\n"),
+        (".vtt", "WEBVTT\nKind: captions\nLanguage: {}\n\n00:01.000 --> 00:02.000\nLanguage: de\n"),
+        (".svg", '<svg xml:lang="{}"><text xml:lang="de">a</text></svg>'),
+    ],
+)
+def test_a_file_that_names_its_language_names_that_of_its_translation(suffix, text):
+    document = read_document(text.format("de-AT").encode(), f"a{suffix}")
+    document.name_language("en")
+    assert document.content_with([block.raw for block in document.blocks]).decode() == text.format("en")
+
+
+@pytest.mark.parametrize("text", ["---\nlang: [de]\n---\na\n", "lang: de\n", "---\na: b\n---\nlang: de\n"])
+def test_a_page_that_names_no_language_stays_as_it_is(text):
+    document = read_document(text.encode(), "a.md")
+    document.name_language("en")
+    assert document.content_with([block.raw for block in document.blocks]).decode() == text
+
+
+@pytest.mark.parametrize("name", ["a.xml", "a.sdlxliff", "a.mqxliff", "a.mxliff", "a.XLF"])
+def test_xliff_is_known_by_its_content(name):
+    document = read_document(LANGUAGES[".xlf"].encode(), name)
+    assert document.name_language("en") == "{}"
+    assert b"<target state=" in document.content_with(["A B"])
+    with pytest.raises(DataError, match=r"it starts with <TS>, not <resources>, <svg> or <xliff>"):
+        read_document(b"<x:TS xmlns:x='y'/>", name)
 
 
 @pytest.mark.parametrize("page", PAGES)

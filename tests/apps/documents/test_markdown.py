@@ -145,6 +145,13 @@ def test_marks_stay_around_the_text_that_people_read(text, written):
     assert translated(text) == written
 
 
+def test_a_title_has_the_line_of_its_text():
+    blocks = read_document(b'a\n\nb [c](d "e")\n\n![f](g "h")\n\n|i|\n|-|\n|[j](k "l")|\n', "a.md").blocks
+    assert [(block.plain(), block.line) for block in blocks] == [
+        ("a", 1), ("e", 3), ("b c", 3), ("h", 5), ("f", 5), ("i", 7), ("l", 9), ("j", 9),
+    ]  # fmt: skip
+
+
 def test_links_lead_to_the_headings_that_were_translated():
     text = (
         "[a](#why-x) [m](#Why-X) [b](#a-b--c_d) [c](#why-x-1) [d](#\u00fcber) [l](#%C3%BCber)\n\n"

@@ -68,12 +68,6 @@ def test_what_is_not_json_is_told(content, line):
     assert error.value.line == line
 
 
-def test_an_arb_file_names_its_language():
-    document = read_document(b'{"@@locale": "de", "a": "b", "@a": {"description": "c"}}', "a.arb")
-    document.name_language("en")
-    assert document.content_with(["x"]) == b'{"@@locale": "en", "a": "x", "@a": {"description": "c"}}'
-
-
 def test_strings_of_android_keep_references_escapes_and_what_is_not_to_be_translated():
     text = (
         "<resources xmlns:x='urn'><string name='a'>it\\'s <b>%1$s</b> &amp; \\u0041\\nnext</string>"

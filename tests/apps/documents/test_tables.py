@@ -21,6 +21,8 @@ from tests.apps.documents.written import upper
         ("a.csv", "text", 'sep=,\nid,text\n1,"a\nb"\n', 'sep=,\nid,text,"en"\n1,"a\nb","[a]\n[b]"\n'),
         ("a.csv", "1", '"a;""b""\tc\nd";e\n', '"a;""b""\tc\nd";e;"[a;""b""]\t[c]\n[d]"\n'),
         ("a.csv", "2", "1,a\n2,=SUM(A1)\n3,#N/A\n", '1,a,"[a]"\n2,=SUM(A1),""\n3,#N/A,""\n'),
+        ("a.csv", "1", 'x\na\n"b, c"\n', 'x,"[x]"\na,"[a]"\n"b, c","[b, c]"\n'),
+        ("a.csv", "1", "text\r\na\r\n", 'text,"en"\r\na,"[a]"\r\n'),
         ("a.tsv", "1", 'The "b.\t1\n\tc\n', 'The "b.\t1\t[The "b.]\n\tc\t\n'),
         ("a.tsv", "2", "1\tsource\n2\tb\n", "1\tsource\ten\n2\tb\t[b]\n"),
     ],
@@ -53,7 +55,7 @@ def test_what_is_no_table_or_lacks_the_column_is_told(name, content, column, mes
 def workbook(tmp_path: Path) -> bytes:
     openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
     book = openpyxl.Workbook()
-    for row in (["id", "source"], [1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c\nd"]):
+    for row in (["id", "source"], [1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c_x000D_\n_x0064_"]):
         book.active.append(row)
     book.create_sheet("Other <2>")["B7"] = "d"
     book.save(tmp_path / "a.xlsx")
@@ -70,7 +72,7 @@ def test_a_workbook_gets_a_column_and_every_other_file_in_it_stays(tmp_path):
     book = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx")
     rows = [[cell.value for cell in row] for row in book.active.rows]
     assert [row[2] for row in rows] == ["en", "<x>", None, None, None, "<x>\n<x>"]
-    assert [row[:2] for row in rows[1:]] == [[1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c\nd"]]
+    assert [row[:2] for row in rows[1:]] == [[1, "a & b"], [2, None], [None, 3.5], [4, "=A1"], [5, "c_x000D_\n_x0064_"]]
     before, after = (zipfile.ZipFile(BytesIO(each)) for each in (content, written))
     assert {n: before.read(n) for n in before.namelist() if "sheet1" not in n} == {
         n: after.read(n) for n in after.namelist() if "sheet1" not in n

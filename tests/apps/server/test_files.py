@@ -130,7 +130,7 @@ def test_the_name_of_a_document_may_be_a_field_of_its_own_for_deepl(running, sen
         ({"name": "a.pdf", "content": b"%PDF-1.4"}, 400, "Invalid file extension: send one of .arb, .docx"),
         ({"name": "a.xlf", "content": b'<!DOCTYPE x [<!ENTITY a "b">]><xliff/>'}, 400, "it declares entities"),
         ({"name": "a.json", "content": b"[" * 9999}, 400, "not JSON"),
-        ({"name": "a.xml", "content": b"<x/>"}, 400, "not a file of this format: it starts with <x>"),
+        ({"name": "a.xml", "content": b"<x/>"}, 400, "not a known format: it starts with <x>"),
         ({"target": "xx"}, 400, "target or target_lang: xx is not supported"),
         ({"source": "x" * 36}, 400, "Invalid request: source: String should have at most 35 characters"),
         ({"target": "de-" + "x" * 33}, 400, "Invalid request: target: String should have at most 35 characters"),

@@ -68,12 +68,16 @@ def open_sheet(file: BinaryIO, wanted: int | str | None, path: Path, *, is_table
         raise DataError(f"not readable as a workbook: {reason}", path=path, hint=_SAVE_AGAIN) from None
 
 
+def unescape_cell(text: str) -> str:
+    """Return the text of a cell, with the characters that its escapes stand for, such as the CR of a pasted text."""
+    return _ESCAPE.sub(lambda code: chr(int(code[1], 16)), text)
+
+
 def _text(cell: Any, path: Path, line: int) -> str:
     """Return the text of a cell as Excel shows it."""
     value = cell.value
     if isinstance(value, str):
-        text = _ESCAPE.sub(lambda code: chr(int(code[1], 16)), value)  # such as the CR of a pasted text
-        return on_one_line(text, path, line)
+        return on_one_line(unescape_cell(value), path, line)
     if "1900-02-28" in str(value):
         say_once(f"{path}:{line}: 28 February 1900 may be the 29th that Excel has, which openpyxl reads alike")
     return "" if value is None else as_shown(value, cell.number_format)
