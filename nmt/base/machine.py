@@ -37,21 +37,56 @@ def bounded(threads: int) -> int:
 
 def _cpu_quotas() -> Iterator[tuple[int, int]]:
     """Yield the microseconds of CPU time that the control groups of this process have in a period, and the period."""
-    for group in _control_groups():
+    for group in _control_groups("cpu"):
         quota, _, period = _text_of(group / "cpu.max").partition(" ")  # version 2; "max" means no limit
         yield _number(quota), _number(period)
         yield _number(_text_of(group / "cpu.cfs_quota_us")), _number(_text_of(group / "cpu.cfs_period_us"))
 
 
-def _control_groups() -> Iterator[Path]:
-    """Yield the folders of this process's control group of CPU time and of those above it, which limit it too.
+def free_in_cgroups() -> int | None:
+    """Return how many bytes of memory the control groups of this process leave to it; None without a limit."""
+    free = []
+    for group in _control_groups("memory"):
+        lines = map(str.split, _text_of(group / "memory.stat").splitlines())
+        stat = {line[0]: line[1] for line in lines if len(line) == 2}
+        # The kernel drops cached files when memory is short. Version 1 counts those of groups below in `total_`.
+        kinds = ("inactive_file", "active_file")
+        cached = sum(max(0, _number(stat.get(f"total_{kind}", stat.get(kind, "")))) for kind in kinds)
+        for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
+            allowed, used = (_number(_text_of(group / name)) for name in (limit, usage))
+            if allowed >= 0 and used >= 0:
+                free.append(max(0, allowed - max(0, used - cached)))
+    return min(free, default=None)
+
+
+def available_bytes() -> int | None:
+    """Return the free memory of this machine or container in bytes; None if it is unknown."""
+    free = [known for known in (_free_on_machine(), free_in_cgroups()) if known is not None]
+    return min(free, default=None)
+
+
+def _free_on_machine() -> int | None:
+    if (left := _proc("meminfo", "MemAvailable")) is not None:
+        return int(left.removesuffix("kB")) << 10
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def own_bytes() -> int:
+    """Return the memory that this process occupies, in bytes, without mapped files; 0 if it is unknown."""
+    return int((_proc("self/status", "RssAnon") or "0").removesuffix("kB")) << 10
+
+
+def _control_groups(controller: str) -> Iterator[Path]:
+    """Yield the folders of this process's control group and of those above it, which limit it too.
 
     In a container, `OWN_CGROUP` may name a group that is not visible there; the topmost folder is then its group.
     """
     for line in _text_of(OWN_CGROUP).splitlines():
         names, _, path = line.partition(":")[2].partition(":")
-        if not names or "cpu" in names.split(","):
-            top = CGROUPS / "cpu" if names else CGROUPS  # versions 1 and 2
+        if not names or controller in names.split(","):
+            top = CGROUPS / controller if names else CGROUPS  # versions 1 and 2
             parts = [part for part in path.split("/") if part not in ("", "..")]
             yield from (top.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
 
@@ -64,9 +99,9 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def _cpuinfo(name: str) -> str | None:
-    """Return the first value called `name` in /proc/cpuinfo; None if there is none, as always outside Linux."""
-    lines = (line.partition(":") for line in _text_of(Path("/proc/cpuinfo")).splitlines())
+def _proc(file: str, name: str) -> str | None:
+    """Return the first value called `name` in a file of /proc; None if there is none, as always outside Linux."""
+    lines = (line.partition(":") for line in _text_of(Path("/proc", file)).splitlines())
     return next((value.strip() for key, _, value in lines if key.strip() == name), None)
 
 
@@ -80,15 +115,15 @@ def _number(text: str) -> int:
 
 def processor() -> str:
     """Return the processor's model name."""
-    return _cpuinfo("model name") or platform.processor() or platform.machine()
+    return _proc("cpuinfo", "model name") or platform.processor() or platform.machine()
 
 
 @functools.cache
 def prefers_onednn() -> bool:
     """Return whether oneDNN's fp32 products beat MKL's: on AMD from Zen 5 on, unless variables forbid AVX-512."""
     limits = (os.environ.get(name) or "AVX512" for name in ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"))
-    has_avx512 = "avx512vl" in (_cpuinfo("flags") or "") and all("AVX512" in each.upper() for each in limits)
-    return has_avx512 and "AMD" in processor() and _number(_cpuinfo("cpu family") or "") >= 26
+    has_avx512 = "avx512vl" in (_proc("cpuinfo", "flags") or "") and all("AVX512" in each.upper() for each in limits)
+    return has_avx512 and "AMD" in processor() and _number(_proc("cpuinfo", "cpu family") or "") >= 26
 
 
 def request_exact_mkl() -> None:
@@ -97,7 +132,7 @@ def request_exact_mkl() -> None:
     Sets MKL_CBWR in the environment if it is unset. MKL reads it once, before its first matrix product in this process.
     On processors of other vendors, MKL would use its slowest code. Only programs call this, never the library.
     """
-    has_avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= {*(_cpuinfo("flags") or "").split()}
+    has_avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= {*(_proc("cpuinfo", "flags") or "").split()}
     if has_avx512 and "Intel" in processor():
         os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
 

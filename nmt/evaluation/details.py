@@ -66,9 +66,9 @@ class Details:
     groupings: list[Grouping]
     flags: dict[str, int]
 
-    def worst(self) -> list[TestSentence]:
-        """Return the 30 sentences with the lowest chrF, worst first; ties in test-set order."""
-        return sorted(self.sentences, key=lambda sentence: sentence.chrf)[:NUM_WORST]
+    def worst(self, count: int = NUM_WORST) -> list[TestSentence]:
+        """Return the `count` sentences with the lowest chrF, worst first; ties in test-set order."""
+        return sorted(self.sentences, key=lambda sentence: sentence.chrf)[:count]
 
 
 def examine(
@@ -86,8 +86,9 @@ def examine(
     direction = Direction(src_lang, system.tgt_lang)
     known = [None] * len(system.hypotheses) if sources is None else sources
     expected = [None if each is None else round(each, 2) for each in expected_chrf] or [None] * len(known)
-    rounded = [round(chrf, 2) for chrf in system.sentence_chrf()]
-    rows = zip(known, system.hypotheses, zip(*system.references, strict=True), rounded, expected, strict=True)
+    rows = zip(
+        known, system.hypotheses, zip(*system.references, strict=True), rounded_chrf(system), expected, strict=True
+    )
     sentences = [
         TestSentence(number, source, text, list(refs), chrf, find_flags(source, text, refs, direction), each)
         for number, (source, text, refs, chrf, each) in enumerate(rows, 1)
@@ -95,6 +96,11 @@ def examine(
     flags = Counter(flag for sentence in sentences for flag in sentence.flags)
     groupings = [*_group_all(system, sources, statistics), *_calibration(sentences)]
     return Details(sentences, groupings, {flag: flags[flag] for flag in FLAGS if flags[flag]})
+
+
+def rounded_chrf(system: System) -> list[float]:
+    """Return chrF of each sentence [N], rounded to two digits as all reports print it."""
+    return [round(chrf, 2) for chrf in system.sentence_chrf()]
 
 
 def find_flags(source: str | None, hypothesis: str, references: Sequence[str], direction: Direction) -> list[str]:

@@ -10,6 +10,7 @@ from nmt.artifacts.checkpoint import check_weights, read_weights, with_rows_for_
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError, counted
+from nmt.base.machine import own_bytes
 from nmt.config import Config
 from nmt.data.store.redraw import Redraw
 from nmt.model.transformer import Transformer
@@ -34,6 +35,7 @@ class Training:
     """The training of one run on one rank: its parts, and everything that changes from update to update."""
 
     def __init__(self, run: RunDir, config: Config, prepared: Prepared, setup: Setup):
+        self.bytes_before = own_bytes()  # memory of this process without the training
         self.run = run
         self.config = config
         self.settings = config.training

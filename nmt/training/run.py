@@ -39,7 +39,7 @@ from nmt.training.ending import has_ended, log_end, resume_plan
 from nmt.training.environment import Setup, changes, describe_environment
 from nmt.training.final_weights import check_int8
 from nmt.training.interrupt import Interrupt
-from nmt.training.memory_limits import fit_into_memory
+from nmt.training.memory_limits import fit_into_memory, refuse_stages_beyond_memory
 from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
 from nmt.training.parts import ONLY_LATER_STAGES, Training
 from nmt.training.phrases import build_table, check_more_tgt
@@ -257,6 +257,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
     with interrupt or Interrupt() as entered, _explained_errors(training.run):
         entered.defer()
         fit_into_memory(training)
+        refuse_stages_beyond_memory(training)
         # The run is changed only from here on, when no check of any rank can refuse to train it.
         is_finished = group.gather(group.is_main and resumed is not None and _is_finished(training, resumed))[0]
         if has_ended(training):

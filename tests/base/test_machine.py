@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from nmt.base import machine
-from nmt.base.machine import busy_share, num_cores, request_sleeping_threads_if_busy
+from nmt.base.machine import busy_share, free_in_cgroups, num_cores, request_sleeping_threads_if_busy
 
 _SPIN = "print('spinning', flush=True)\nwhile True: pass"
 
@@ -68,6 +68,37 @@ def test_a_quota_is_rounded_up_and_one_beyond_the_cores_does_not_matter(tmp_path
             assert num_cores() == expected
 
 
+MEMORY_LIMITS = {
+    "version 2": ("0::/job\n", {"job/memory.max": "1000\n", "job/memory.current": "400\n"}, 600),
+    "version 2, with cached files": (
+        "0::/\n",
+        {"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 300\nactive_file 100\n"},
+        500,
+    ),
+    "version 2, of a group above": (
+        "0::/job/step\n",
+        {"job/memory.max": "500", "job/memory.current": "600", "job/step/memory.max": "max"},
+        0,
+    ),
+    "version 1, in a container": (
+        "5:memory:/docker/0a1b\n",
+        {
+            "memory/memory.limit_in_bytes": "1000",
+            "memory/memory.usage_in_bytes": "700",
+            "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 50\n",
+        },
+        350,
+    ),
+}
+
+
+@pytest.mark.parametrize(("own", "files", "free"), MEMORY_LIMITS.values(), ids=MEMORY_LIMITS)
+def test_a_limit_leaves_the_memory_that_is_not_used_up_or_can_be_freed(tmp_path, own, files, free):
+    write_files(tmp_path, {"own": own, **files})
+    with limited_by(tmp_path):
+        assert free_in_cgroups() == free
+
+
 ODD_GROUPS = {
     "nothing": {},
     "no numbers": {"own": "0::/a\n", "memory.max": "x", "memory.current": "", "cpu.max": "1", "a/cpu.max": "a b c"},
@@ -82,6 +113,7 @@ ODD_GROUPS = {
 def test_control_groups_that_set_no_limit_or_cannot_be_read_set_none(tmp_path, files):
     write_files(tmp_path, files)
     with limited_by(tmp_path):
+        assert free_in_cgroups() is None
         found = num_cores()
     with limited_by(tmp_path / "none"):
         assert num_cores() == found

@@ -69,7 +69,7 @@ WORK = {
     "translate with alignments": "translate -m run -i a.txt -o b.txt --format jsonl --alignments",
     "synthesize": "synthesize -m run -i a.txt -o pairs.tsv --allow wrong_language",
     "eval": "eval -m run",
-    "eval with details": "eval -m run --tsv test.tsv --details",
+    "eval with details": "eval -m run --tsv test.tsv --details --report r.html",
     "compare": "compare run",
     "score": "score -m run --tsv test.tsv",
     "info": "info run",

@@ -1,4 +1,4 @@
-"""Batches are cut into parts that fit into memory."""
+"""Memory that will not suffice is told at once, or made to suffice."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import torch
 
 from nmt.artifacts.checkpoint import read_weights
 from nmt.artifacts.rundir import RunDir
+from nmt.base import machine
 from nmt.base.device import Precision
+from nmt.base.errors import RunError
+from nmt.base.machine import available_bytes, own_bytes
+from nmt.config import ModelConfig
+from nmt.model.transformer import Transformer
 from nmt.training import memory_limits
 from nmt.training.corpus.prepare import Prepared, find_store_root
 from nmt.training.environment import Setup
-from nmt.training.memory_limits import fit_into_memory
+from nmt.training.memory_limits import MemoryNeeds, fit_into_memory, memory_needs, num_micro_batches_on_cpu
 from nmt.training.parts import Training
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
@@ -39,6 +44,85 @@ def open_training(run, group=None):
 def training(finished):
     """The training of that run, before its first update."""
     return open_training(finished)
+
+
+def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_help(digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: 100 << 20)
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: 0)
+    for size, remedy in ((512, "lower training.batch_tokens or set it to auto"), ("auto", "lower model.max_src_len")):
+        config = small_config(digits, training={"batch_tokens": size, "tokens_per_update": 512})
+        with pytest.raises(RunError, match=r"needs about 0\.\d GiB of memory; 0\.1 GiB are available") as caught:
+            start_run(config, tmp_path / f"run-{size}")
+        assert caught.value.hint.startswith(remedy)
+
+
+def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
+    needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: 2 * needed - 2)
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: 0)
+    fit_into_memory(training)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(RunError, match="GiB are available"):
+        fit_into_memory(training)
+
+
+@pytest.mark.skipif(own_bytes() == 0, reason="this system does not tell the memory of a process")
+def test_memory_that_the_training_already_holds_counts_as_available(training, monkeypatch):
+    needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    assert 0 < own_bytes() < 16 << 30
+    held = 512 << 20
+    monkeypatch.setattr(memory_limits, "available_bytes", lambda: needed - held)
+    with pytest.raises(RunError, match="GiB are available"):
+        fit_into_memory(training)
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: training.bytes_before + held)
+    fit_into_memory(training)  # as at the beginning of a later stage
+
+
+def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
+    model = small_config(digits).model
+    short, long = (MemoryNeeds(model, 10**5, 300, lengths) for lengths in ((8, 8), (8, 4000)))
+    assert short.num_bytes(1 << 20) > 2 * short.num_bytes(512)
+    assert long.num_bytes(512) > short.num_bytes(512)
+    available = available_bytes()
+    assert available is None or available > 1 << 20
+
+
+def test_the_limit_of_a_container_counts_if_it_is_less_than_the_memory_of_the_machine(tmp_path, monkeypatch):
+    (tmp_path / "own").write_text("0::/\n")
+    (tmp_path / "memory.current").write_text("5000\n")
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path / "none")
+    unlimited = available_bytes()
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
+    monkeypatch.setattr(machine, "OWN_CGROUP", tmp_path / "own")
+    for limit, expected in (("1005000", 1_000_000), ("max", unlimited)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        free = available_bytes()
+        assert free == expected or abs(free - expected) < 1 << 30  # other processes use the memory of the machine
+
+
+@pytest.mark.parametrize("attention", ["scaled_dot_product", "additive", "gaussian"])
+def test_the_estimate_of_what_layers_keep_is_near_what_they_keep(attention):
+    """Against the bytes of all tensors that autograd saves: less than half would be too few, three times too many."""
+    src_len, tgt_len, num_rows = 151, 157, 1
+    # So many layers and such long sentences that what attention keeps in each layer is most of it.
+    sizes_of_model = {"d_model": 64, "num_heads": 2, "d_ff": 64, "encoder_layers": 6, "decoder_layers": 6}
+    config = ModelConfig(**sizes_of_model, attention=attention, max_src_len=src_len, max_tgt_len=tgt_len)
+    model = Transformer(config, 50, 50).train()
+    sizes = {}
+
+    def count(tensor):
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    src, tgt = torch.full((num_rows, src_len), 5), torch.full((num_rows, tgt_len), 5)
+    held = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (held.append(t), count(t))[1], lambda t: t):
+        model(src, tgt).sum()
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept = sum(size for address, size in sizes.items() if address not in parameters)
+    needs = MemoryNeeds(config, model.num_parameters(), 50, (src_len, tgt_len))
+    assert kept / 2 < needs.activation_bytes(num_rows * max(src_len, tgt_len)) < 3 * kept
 
 
 def test_batches_are_cut_if_the_device_lacks_memory_and_the_update_is_the_same(training, monkeypatch):
@@ -99,6 +183,14 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
         assert torch.allclose(tensor, weights[1][name], atol=3e-4), name
 
 
+def test_a_batch_of_automatic_size_is_cut_smaller_if_memory_is_short(training):
+    needs = memory_needs(training, training.stage, training.batches.longest())
+    assert num_micro_batches_on_cpu(needs, 4000, 1, None) == 1
+    assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(4000)) == 1
+    assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(2000)) == 2
+    assert num_micro_batches_on_cpu(needs, 4000, 3, needs.num_bytes(4000)) == 3
+
+
 class Four(ProcessGroup):
     """A rank whose fellow has to cut batches in four."""
 
@@ -106,9 +198,10 @@ class Four(ProcessGroup):
         return [value, 4] if isinstance(value, int) else [value]
 
 
-def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(finished):
+@pytest.mark.parametrize("device", ["cpu", "meta"])  # where the memory is estimated, and any where it is tried
+def test_all_processes_cut_batches_as_the_one_with_the_least_memory_has_to(finished, device):
     training = open_training(finished, Four())
-    training.setup = training.setup._replace(device=torch.device("meta"))  # any but a CPU
+    training.setup = training.setup._replace(device=torch.device(device))
     fit_into_memory(training)
     assert training.step.num_micro_batches == 4
 

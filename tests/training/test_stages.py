@@ -376,6 +376,15 @@ def test_a_stage_that_has_begun_may_become_shorter_but_not_than_what_it_has_had(
     assert TrainState.load(RunDir(path).state).counters.update == update + 2
 
 
+def test_a_later_stage_that_does_not_fit_into_memory_is_refused_before_the_first_update(two_corpora, tmp_path):
+    stages = [STAGES[0], {"max_updates": 2, "batch_tokens": 100_000_000}]
+    with pytest.raises(RunError, match=r"stage 2 of this training needs about .* GiB of memory"):
+        start_run(staged(two_corpora, stages), tmp_path / "run")
+    run = RunDir(tmp_path / "run")
+    assert TrainState.load(run.state).counters.update == 0
+    assert resume_run(staged(two_corpora, [STAGES[0], {"max_updates": 2}]), run.path)
+
+
 def test_a_run_writes_no_sum_of_its_stages_so_that_a_stage_can_be_appended(two_corpora, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(dump_config(staged(two_corpora)), encoding="utf-8")

@@ -12,10 +12,12 @@ import typer
 
 from nmt.apps.commands import options as shared
 from nmt.apps.commands.options import SearchFlags, find_models, load_translator
+from nmt.apps.commands.outputs import refuse_unwritable
 from nmt.apps.commands.streams import print_text
+from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted
-from nmt.base.files import to_json
+from nmt.base.files import to_json, write_text
 from nmt.base.languages import Direction
 from nmt.evaluation.scores import METRICS, describe_quality
 
@@ -74,6 +76,9 @@ ShowDetails = Annotated[
         "worst sentences.",
     ),
 ]
+Report = Annotated[
+    Path | None, typer.Option(help="Write scores and details, with every sentence, as a self-contained HTML page.")
+]
 Format = Annotated[Literal["text", "json"], typer.Option(help="Output format.")]
 
 
@@ -91,6 +96,7 @@ def evaluate(
     metrics: MetricNames = "bleu,chrf",
     augment: Augment = "",
     details: ShowDetails = False,
+    report: Report = None,
     format: Format = "text",
     beam: shared.Beam = None,
     settings: shared.SearchSettings = [],  # noqa: B006 (typer reads it, nobody changes it)
@@ -113,14 +119,18 @@ def evaluate(
         kinds = _names(augment, AUGMENT_KINDS, "kind of change")
     names = _names(metrics, METRICS, "metric")
     found = find_models(models, checkpoint) if hyp is None or models or not in_files else None
+    if report is not None:
+        refuse_unwritable(report)
+        inputs = [Path(name) for name in (hyp, src, tsv, *refs, *compared) if name]
+        refuse_replacing([report], inputs, found or ())
     from nmt.evaluation.evaluation import Evaluator, OtherSystem, compare_with, evaluate_file
 
     test_set = _read_test_set(found, (src, refs, tsv), split, to, from_)
-    if len(test_set.sets) > 1 and (hyp or compared or details):
-        raise typer.BadParameter("--hyp, --compare and --details need one direction: choose it with --to")
+    if len(test_set.sets) > 1 and (hyp or compared or details or report):
+        raise typer.BadParameter("--hyp, --compare, --details and --report need one direction: choose it with --to")
 
     def load(model: Sequence[RunDir], folder: Path | None, checkpoint: str | None = None) -> Evaluator:
-        translator = load_translator(model, engine, device, precision, scores=details)
+        translator = load_translator(model, engine, device, precision, scores=details or report is not None)
         marks = [mark for mark in (checkpoint, engine, precision) if mark not in (None, "auto")]
         return Evaluator(model, translator, search.change(translator.options), marks, folder)
 
@@ -133,9 +143,10 @@ def evaluate(
     if others:
         evaluation = compare_with(evaluation, others, test_set, names, load)
         _name_other_seeds([*(found or []), *(other.model for other in others if other.model is not None)])
-    if details:
-        evaluation = replace(evaluation, details=_examine(evaluation, test_set, found))
-    _print(evaluation, format)
+    examined = _examine(evaluation, test_set, found) if details or report else None
+    _print(replace(evaluation, details=examined if details else None), format)
+    if report is not None and examined is not None:
+        _write_report(report, evaluation, examined)
 
 
 def _name_other_seeds(models: Sequence[RunDir]) -> None:
@@ -209,6 +220,15 @@ def _examine(evaluation: Evaluation, test_set: TestSet, found: Sequence[RunDir] 
     sources = each.sources if test_set.has_sources else None
     statistics = None if found is None else found[0].statistics()
     return examine(evaluation.system, sources, each.direction.src, statistics, evaluation.expected_chrf)
+
+
+def _write_report(path: Path, evaluation: Evaluation, details: Details) -> None:
+    from nmt.evaluation.render import render_html
+
+    assert evaluation.system is not None
+    title = f"{evaluation.system.name} on {evaluation.set}"
+    write_text(path, render_html(title, evaluation.scores, details, evaluation.compared))
+    log.info("report: %s", path)
 
 
 def _print(evaluation: Evaluation, format: str) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from nmt.apps.commands.streams import standard_output
 from nmt.base.errors import NmtError
+from nmt.base.files import is_writable, resolve_output
 from nmt.base.partial_file import PartialFile, Settings
 
 
@@ -34,6 +35,16 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
     if os.path.lexists(path) and not overwrite:
         raise NmtError(
             "this file already exists", path=path, hint="replace it with --overwrite, or choose another name"
+        )
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise NmtError if no file can be written at `path`, whose folder may be missing."""
+    if not is_writable(resolve_output(path).parent):
+        raise NmtError(
+            "cannot be written: no permission, or its folder is not a folder",
+            path=path,
+            hint="name a file in another folder",
         )
 
 

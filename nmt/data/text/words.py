@@ -16,6 +16,7 @@ _MARKS = r""",.;:!?"'()\[\]¡¿«»‹›‘’‚“”„…،؛؟۔।॥、�
 TERM_WORD = lazy_pattern(rf"[^\W{UNSPACED}{HANGUL}]+|\S")  # a run of letters and digits, or any other character
 _WITHIN_TERM_WORD = lazy_pattern(rf"[^\W{UNSPACED}{HANGUL}]{{2}}")
 _COUNTED_WORD = lazy_pattern(rf"[{_ALONE}]|[^\W\d_\u2e80-\u9fff\uf900-\ufaff]+")
+DIFF_TOKEN = lazy_pattern(rf"(?s)[{_ALONE}]|\w+?(?=[\u2e80-\u9fff]|\b)|\s+|.")  # together they are the text
 SPACED_WORD = re.compile(r"\S+")
 BARE_WORD = re.compile(rf"[^\s{_MARKS}](?:\S*[^\s{_MARKS}])?|[{_MARKS}]+")  # without the punctuation around it
 TYPED_WORD = re.compile(r"[^\W\d_]{3,}")  # a shorter word with a typo is often another word

@@ -381,6 +381,26 @@ def test_the_help_of_details_names_every_flag():
     assert [flag for flag in FLAGS if flag not in get_args(ShowDetails)[1].help] == []
 
 
+def test_the_report_has_every_sentence(run, tmp_path):
+    evaluate("-m", run.path, "--report", tmp_path / "new" / "report.html", "--metrics", "chrf")
+    page = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.count("<tr data-flags") == 40
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_translated(tmp_path, messages):
+    text = lines_of(tmp_path, "text", "a b c")
+    files = ("--hyp", text, "--ref", text, "--to", "en", "--report")
+    assert evaluate(*files, tmp_path, code=1).startswith(f"{tmp_path}: cannot be written: it is not a")
+    assert evaluate(*files, text, code=1).startswith(f"{text}: this file is the input")
+    assert "its folder is not a folder" in evaluate(*files, text / "report.html", code=1)
+    assert "must be a file, not standard output" in evaluate(*files, "-", code=1)
+    assert text.read_text() == "a b c\n"
+    if Path("/dev/null").exists():
+        assert "it is not a regular file" in evaluate(*files, "/dev/null", code=1)
+    assert not messages
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 def test_a_table_may_be_a_pipe(tmp_path):
     pipe, hyp = tmp_path / "pipe", lines_of(tmp_path, "hyp", "a b c")

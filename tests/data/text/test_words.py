@@ -6,6 +6,7 @@ import pytest
 
 from nmt.data.text.words import (
     BARE_WORD,
+    DIFF_TOKEN,
     counted_words,
     cuts_term_word,
     letter_runs,
@@ -33,6 +34,11 @@ def test_terms_counts_and_comparisons_have_words_of_their_own(text, terms, count
 
 def test_a_term_may_be_cut_between_characters_of_unspaced_scripts_alone():
     assert [cuts_term_word("ab 我是", at) for at in range(6)] == [False, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("text", ["“Ja, 3,5 %!” 我\n是  x_y", "...", " "])
+def test_tokens_of_a_comparison_are_the_whole_text(text):
+    assert "".join(DIFF_TOKEN.findall(text)) == text
 
 
 def test_a_bare_word_has_no_punctuation_around_it():
