@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from nmt.base.errors import counted, printable
 from nmt.base.languages import written_without_spaces
@@ -22,8 +22,6 @@ MAX_NAMED = 20  # unknown characters
 @dataclass
 class CorpusCounts:
     """Counts of the training pairs, accumulated while they are read."""
-
-    __pydantic_config__ = ConfigDict(extra="ignore")  # a store of another version has other counts, and the same pairs
 
     src_words: int = 0  # characters, in languages that are written without spaces
     tgt_words: int = 0

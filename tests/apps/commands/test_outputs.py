@@ -81,6 +81,15 @@ def test_no_command_replaces_what_it_reads_or_a_file_of_a_model(command, folder,
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_cannot_be_resumed(digits_run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "in").write_text("12\n")
+    arguments = ["translate", "-m", str(digits_run), "-i", str(tmp_path / "in"), "-o", str(tmp_path / "pipe")]
+    done = CliRunner().invoke(app, [*arguments, "--resume"])
+    assert str(done.exception) == f"{tmp_path / 'pipe'}: --resume needs a regular file as output"
+
+
 def texts(first: int, last: int) -> bytes:
     return b"".join(b"%d\n" % (10_000 + 37 * i) for i in range(first, last))
 

@@ -135,13 +135,3 @@ def test_a_flipped_bit_in_the_offsets_is_noticed_or_moves_a_border_by_little(tmp
         assert len(TokenStore(folder)) == len(PAIRS)
     else:
         refused(folder)
-
-
-def test_a_store_of_another_version_with_other_counts_is_read(tmp_path, tokenizers):
-    build_store(tmp_path / "store", iter(PAIRS), tokenizers, CorpusCounts())
-    path = tmp_path / "store" / "store.json"
-    content = json.loads(path.read_text())
-    del content["counts"]["src_unknown_characters"]
-    content["counts"]["unknown_characters"] = {"x": 1}
-    path.write_text(json.dumps(content))
-    assert TokenStore(tmp_path / "store").counts.src_unknown_characters == {}
