@@ -113,7 +113,6 @@ def write_distillation_text(
         "teachers": [sha256_of(run.usable_checkpoint()) for run in teachers],
         "options": options.model_dump(),
         "precision": precision,
-        **corpus.filter_identity(),
     }
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     folder = store_root / f"distill-{digest[:24]}"

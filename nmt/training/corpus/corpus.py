@@ -80,16 +80,19 @@ class Corpus:
         return [sha256_of(path) for path in self.files()]
 
     def identity(self) -> dict[str, object]:
-        """Return everything that determines the text of each set. DataError if a file cannot be opened."""
+        """Return everything that determines the pairs of each set. DataError if a file cannot be opened."""
         for path in all_paths(self.config.data):
             open_text(path).close()  # a resumed run has not opened them before
         data = self.config.data
+        identifies = any(filters.wrong_language is not None for filters in self._filters)
+        versions = [VERSION, identifier_version() if identifies else ""]
         return {
             "files": self._hashes,
             "forms": {name: list(map(_form_of, corpora)) for name, corpora in self._sets.items()},
             "held_out": [self.missing, data.holdout_size, data.holdout_groups, HOLDOUT_SEED] if self.missing else [],
             "characters": data.characters,
             "mono_tgt": data.mono_tgt and sha256_of(Path(data.mono_tgt)),
+            "filters": [*versions, *(each.model_dump() for each in self._filters)] if self.has_filters else [],
         }
 
     def pairs(self, split: Split) -> Iterator[SentencePair]:
@@ -166,17 +169,6 @@ class Corpus:
             of_corpora = zip_longest(counts.filtered_by_corpus, rows.by_corpus, fillvalue=0)
             counts.filtered_by_corpus = list(map(sum, of_corpora))
 
-    def filter_identity(self) -> dict[str, object]:
-        """Return the settings that determine, besides the text, which pairs are dropped; nothing without filters."""
-        if not self.has_filters:
-            return {}
-        identifies = any(filters.wrong_language is not None for filters in self._filters)
-        return {
-            "rules": VERSION,
-            "filters": [each.model_dump() for each in self._filters],
-            "language_identifier": identifier_version() if identifies else "",
-        }
-
     def log_check(self) -> None:
         """Check the first training pairs that the filters keep, within about a second, and log their faults."""
         sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
@@ -248,7 +240,7 @@ class Corpus:
         return saved if saved.keys() == {*self.missing} else None
 
     def _held_out_file(self, store_root: Path) -> Path:
-        identity = json.dumps(self.identity() | self.filter_identity(), sort_keys=True)
+        identity = json.dumps(self.identity(), sort_keys=True)
         return store_root / f"held-out-{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
 
 

@@ -262,7 +262,6 @@ def fingerprint_of(corpus: Corpus, tokenizers: TokenizerPair) -> str:
         "placeholders": placeholders if data.protect else [],
         "seed": corpus.config.training.seed if data.protect else 0,
         "language_tags": corpus.config.model.language_tags,
-        **corpus.filter_identity(),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
