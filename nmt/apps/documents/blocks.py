@@ -31,12 +31,13 @@ _ENCODINGS = re.compile(
     re.IGNORECASE,
 )
 _SPACES = re.compile(r"[ \t\r\n\f]+")
-_EDGE = re.compile(r"\A[ \t\r\n\f]+|(?<![ \t\r\n\f])[ \t\r\n\f]+\Z")
 _WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)  # a text without the white space around it
 _IDEOGRAPHS = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
 _SPACED = re.compile(rf"[^\W_{_IDEOGRAPHS}]")  # in words that spaces separate from others
 _LINE_END = re.compile(rf"(?<=[{_IDEOGRAPHS}])[ \t\r]*\n[ \t]*(?=[{_IDEOGRAPHS}])")  # which stands for no space
 CONTROL = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f]")  # no XML may hold them
+_CONTROLS = re.compile(rf"(\x1b\[[\d;]*[A-Za-z]|{CONTROL.pattern}+)")
+_EDGES = re.compile(r"(\A\s+|(?<!\s)\s+\Z)")  # not from each space of a run, so that the time is linear
 
 
 class Item(NamedTuple):
@@ -94,16 +95,30 @@ class Block:
         self.formats = self._form.formats
         self.line: int | None = None  # in the file, if known
         self.note = ""  # what to look at in its translation
-        items = _fuse(join_texts(items))
-        self.is_blank = not any(item.text.strip() for item in items if not item.tag)
-        self.raw = self._form.finish(self._written(items)) if raw is None else raw
+        joined = join_texts(items)
+        self.raw = self._form.finish(self._written(joined)) if raw is None else raw
+        parts = [part for item in joined for part in self._parts(item)]
+        self.is_blank = not any(item.text.strip() for item in parts if not item.tag)
         self._before: list[Item] = []
         self._after: list[Item] = []
-        self.items = [] if self.is_blank else self._inner(items)
+        self.items = [] if self.is_blank else self._inner(parts)
+
+    def _parts(self, item: Item) -> list[Item]:
+        """Return a text in parts: the white space around it, and, as markup, what controls a terminal or a printer."""
+        if item.tag:
+            return [item]
+        parts = [part for each in _CONTROLS.split(item.text) for part in _EDGES.split(each) if part]
+        return [Item(self._form.write(part), "!", True) if CONTROL.match(part) else Item(part) for part in parts]
 
     def _inner(self, items: list[Item]) -> list[Item]:
-        """Strip blank text, hidden markup, and elements that enclose all the rest."""
-        ends, _ = pair_tags([item.tag for item in items])
+        """Strip blank text, hidden markup, and elements that enclose all the rest; make one of two that enclose a text.
+
+        Tags without another, such as those of elements that begin or end in another block, become standalone markup
+        that can stay at the edges of this one, and so do all tags if some elements cross.
+        """
+        ends, alone = pair_tags([item.tag for item in items])
+        for number in alone:
+            items[number] = items[number]._replace(tag="!", is_hidden=True)
         start = 0
         end = len(items)
         while True:
@@ -114,30 +129,35 @@ class Block:
                 break
             start += goes_first
             end -= goes_last
-        first, last = ("" if item.tag else item.text for item in (items[start], items[end - 1]))
-        self._before = [*items[:start], Item(first[: len(first) - len(first.lstrip())])]
-        self._after = [Item(last[len(last.rstrip()) :]), *items[end:]]
-        return items[start:end]
+        self._before = items[:start]
+        self._after = items[end:]
+        for outer, closing in sorted(ends.items()):
+            if outer >= start and ends.get(outer + 1) == closing - 1 and not items[outer].run:
+                opening = items[outer].text + items[outer + 1].text
+                items[outer + 1] = items[outer + 1]._replace(text=opening)
+                items[closing - 1] = items[closing - 1]._replace(text=items[closing - 1].text + items[closing].text)
+                items[outer] = items[closing] = Item("")
+        return [item for item in items[start:end] if item != Item("")]
 
     @property
     def has_tags(self) -> bool:
         """True if there are tags between the words."""
         return bool(self._tags())
 
-    def with_marks(self) -> str:
-        """Return the text with a mark for each tag: {h0}, {h1}, …"""
-        return squeezed(self.marked().raw)
-
-    def marked(self) -> Block:
-        """Return a block like this one whose tags are written as their marks."""
+    def with_marks(self, texts: Iterable[str] = ()) -> str:
+        """Return the text, or `texts` between its tags, with a mark for each tag: {h0}, {h1}, …"""
         numbers = count()
-        items = [item._replace(text=mark_of(next(numbers)), run=None) if item.tag else item for item in self.items]
-        return Block(items, form=Form(str))
+        rest = iter(texts)
+        parts = (
+            mark_of(next(numbers)) if item.tag else _WORDS.sub(lambda own: next(rest, own[0]), item.text)
+            for item in self.items
+        )
+        return squeezed("".join(parts))
 
     def from_marks(self, translation: str) -> str | None:
         """Return the block with tags for the marks of `translation`; None if a mark is missing or tags cross."""
         tags = self._tags()
-        parts = _MARK.split(translation)
+        parts = _MARK.split(translation.strip(" "))
         numbers = [int(number) for number in parts[1::2]]
         are_all = sorted(numbers) == list(range(len(tags)))
         if not are_all or pair_tags([tags[number].tag for number in numbers])[1]:
@@ -175,16 +195,13 @@ class Block:
         rest = iter(translations)
 
         def translated(text: str) -> str:
-            return _WORDS.sub(lambda _: next(rest), _EDGE.sub(" ", text))
+            return _WORDS.sub(lambda _: next(rest), _SPACES.sub(" ", text))
 
         return self._around([item if item.tag else Item(translated(item.text)) for item in self.items])
 
     def _around(self, items: Sequence[Item]) -> str:
         """Return the block with other `items`; verbatim, if they are its own."""
         items = [item if item.tag else Item(CONTROL.sub("", item.text)) for item in items]
-        for end, strip in ((0, str.lstrip), (-1, str.rstrip)):  # the white space there is around them
-            if items and not items[end].tag:
-                items[end] = Item(strip(items[end].text, " "))
         # The spaces around markup that stands for a word stay.
         before = {id(tag) for text, tag in pairwise(self.items) if tag.tag == "!" and text.text[-1:].isspace()}
         after = {id(tag) for tag, text in pairwise(self.items) if tag.tag == "!" and text.text[:1].isspace()}
@@ -217,25 +234,6 @@ def squeezed(text: str) -> str:
 def _key(items: Iterable[Item]) -> str:
     """Return a text that tells the items apart, but for the amount of white space."""
     return squeezed("".join(f"\0{item}\0" if item.tag else item.text for item in items))
-
-
-def _fuse(items: list[Item]) -> list[Item]:
-    """Make one element of two if the inner one is all that is in the outer one.
-
-    Tags without another, such as those of elements that begin or end in another block, become standalone markup that
-    can stay at the edges of this one, and so do all tags if some elements cross.
-    """
-    ends, alone = pair_tags([item.tag for item in items])
-    fused = list(items)
-    outer: set[int] = set()
-    for number in alone:
-        fused[number] = items[number]._replace(tag="!", is_hidden=True)
-    for start, end in sorted(ends.items()):
-        if ends.get(start + 1) == end - 1 and not fused[start].run:
-            outer |= {start, end}
-            fused[start + 1] = fused[start + 1]._replace(text=fused[start].text + fused[start + 1].text)
-            fused[end - 1] = fused[end - 1]._replace(text=fused[end - 1].text + fused[end].text)
-    return [item for number, item in enumerate(fused) if number not in outer]
 
 
 class Template:

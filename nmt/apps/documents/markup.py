@@ -48,7 +48,7 @@ _HTML = re.compile(
 _ATTRIBUTE = re.compile(r"""(?<![^\s"'/])([^\s=<>"'/]+)(\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>{][^\s"'>]*)""")
 _HUGE_NUMBER = re.compile(r"&#\d{1000,};?")  # a character reference that int() refuses; it stands for no character
 _UNTRANSLATED = re.compile(
-    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|office:value-type="(?!string")|table:formula=|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))|\A<style\s|\A<text:[\w-]+\s(?=[^>]*\soffice:string-value)""",
+    r"""\s(?:translate\s*=\s*["']?no\b|mtype\s*=\s*["']protected\b|translatable\s*=\s*["']false\b|office:value-type="(?!string")|table:formula=|class\s*=\s*(?:["'][^"']*(?<![\w-]))?notranslate(?![\w-]))|\A<(?:style|code|kbd|samp|var|pre)\s|\A<text:[\w-]+\s(?=[^>]*\soffice:string-value)""",
     re.IGNORECASE,
 )
 _SUMMARY = re.compile(

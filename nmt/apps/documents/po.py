@@ -24,9 +24,9 @@ _FORM = re.compile(rf"^msgstr(\[\d\])?({_TEXT})", re.MULTILINE)
 _FLAGS = re.compile(r"^#,([^\r\n]*)", re.MULTILINE)
 _FLAG = re.compile(r"^#,|(?=^#[|~])|\Z", re.MULTILINE)  # where a flag is written, before the former message
 _LINE_BREAKS = re.compile(r"([\n\t]+)")
-_ESCAPE = re.compile(r"\\([abfnrtv\"\\])")
-_CHARACTERS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
-_LETTERS = {character: letter for letter, character in _CHARACTERS.items()}
+# Of characters above these, such as bytes of UTF-8, the escapes are text.
+_ESCAPE = re.compile(r"\\(?:[abfnrtv\"\\]|[01]?[0-7]{1,2}(?![0-7])|x[0-7][\da-fA-F](?![\da-fA-F]))")
+_LETTERS = dict(zip('\a\b\f\n\r\t\v"\\', 'abfnrtv"\\', strict=True))
 _CHARSET = re.compile(r"(Content-Type:[^\n]{0,99}?charset=)([\w.:-]+)")
 _PLURALS = re.compile(r"Plural-Forms:[ ]*nplurals[ ]*=[ ]*(\d{1,2})[ ]*;[ ]*plural[ ]*=[ ]*([^;\"\\\n]{1,999})")
 _NO_PLURALS = re.compile(r'^"Plural-Forms: nplurals=INTEGER;[^\n]*\n', re.MULTILINE)  # of xgettext: to be filled in
@@ -135,11 +135,11 @@ def _translated(entry: re.Match[str], singular: Sequence[str], template: Templat
 
 def _read(text: str) -> str:
     parts = re.findall(r'"((?:[^"\\]|\\.)*)"', text)
-    return _ESCAPE.sub(lambda escape: _CHARACTERS[escape[1]], "".join(parts))
+    return _ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), "".join(parts))
 
 
 def _written(text: str) -> str:
-    return re.sub(r'["\\\a\b\f\n\r\t\v]', lambda found: "\\" + _LETTERS[found[0]], text)
+    return re.sub(r'["\\\0-\x1f]', lambda found: "\\" + _LETTERS.get(found[0], f"{ord(found[0]):03o}"), text)
 
 
 def name_language(template: Template, code: str) -> str | None:

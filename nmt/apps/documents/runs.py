@@ -108,7 +108,7 @@ class RunReader(Reader):
         last = ""  # the formatting of the text before
         for item, key in keyed:
             if item.tag or key == plain:
-                tagged.append(item if item.tag else Item(item.text))
+                tagged.append(item._replace(run=None))
             elif last == key:
                 tagged[-1:] = [Item(item.text), tagged[-1]]
             else:

@@ -133,7 +133,7 @@ def _translated(block: Block, is_whole: bool, can_align: bool, num_ranks: int) -
             return kept(answer, [placed] * num_ranks, marked)
     answers = yield [Ask(text) for text in block.texts()]
     by_rank = [*zip(*(_ranked(answer, num_ranks) for answer in answers), strict=True)]
-    marked = block.marked().from_texts(by_rank[0])
+    marked = block.with_marks(by_rank[0])
     return kept(_merged(answers, " ".join(by_rank[0])), list(map(block.from_texts, by_rank)), marked)
 
 

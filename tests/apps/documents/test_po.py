@@ -180,6 +180,20 @@ def test_a_catalog_is_written_in_utf_8_and_says_so(charset):
     assert f"# {word}\n" in written
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (r"\033[1ma\033[0m b", r"\033[1mA\033[0m B"),
+        (r"\x1b[1ma\x07 b\1", r"\033[1mA\a B\001"),
+        (r"\x41\101 \\033 c\0", r"AA \\033 C\000"),
+        (r"a\v\f\b b", r"A\v\f\b B"),
+    ],
+)
+def test_the_escapes_of_a_message_stay_escapes(text, written):
+    catalog = f'msgid "{text}"\nmsgstr ""\n'
+    assert capitals(catalog.encode(), "a.po").decode().endswith(f'msgid "{text}"\nmsgstr "{written}"\n')
+
+
 def test_the_columns_of_a_message_keep_the_tabs_between_them():
     text = HEADER.format("UTF-8") + '\nmsgid "a\\tb\\n\\tc"\nmsgstr ""\n'
     assert '\nmsgstr ""\n"A\\t"\n"B\\n\\t"\n"C"\n' in capitals(text.encode(), "a.po").decode()

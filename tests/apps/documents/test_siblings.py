@@ -8,6 +8,7 @@ from io import BytesIO
 
 import pytest
 
+from nmt.apps.documents.blocks import CONTROL
 from nmt.apps.documents.formats import read_document
 from nmt.base.errors import DataError
 from tests.apps.documents.written import capitals, unchanged
@@ -38,6 +39,42 @@ def test_signs_and_blank_lines_of_a_subtitle_stay(text, written):
     subtitles = CUE.format(text)
     assert unchanged(subtitles.encode(), "a.srt").decode() == subtitles
     assert capitals(subtitles.encode(), "a.srt").decode() == CUE.format(written).replace("\nz\n", "\nZ\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written"),
+    [
+        ("a.json", r'{"a": "\u001b[1;31mb c\u001b[0m d"}', r'{"a": "\u001b[1;31mB C\u001b[0m D"}'),
+        ("a.json", r'{"a": "\f b\u0007 c\u001b"}', r'{"a": "\f B\u0007 C\u001b"}'),
+        ("a.txt", "a\f\n\fb \x1b[1mc\x1b[0m d\f\n", "A\f\n\fB \x1b[1mC\x1b[0m D\f\n"),
+        ("a.md", "a \x1b[1mb\x1b[0m c\n", "A \x1b[1mB\x1b[0m C\n"),
+        ("a.srt", CUE.format("a\vb"), CUE.format("A\vB").replace("\nz\n", "\nZ\n")),
+        ("a.html", "<p>a \x07 <b>b\x0e</b> c", "<p>A \x07 <b>B\x0e</b> C"),
+    ],
+)
+def test_what_controls_a_terminal_or_a_printer_stays_in_its_text(name, text, written):
+    assert unchanged(text.encode(), name).decode() == text
+    assert capitals(text.encode(), name).decode() == written
+    (block, *_) = read_document(text.encode(), name).blocks
+    assert not CONTROL.search(block.with_marks())
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\xa0", " \xa0 ", "\u3000"])
+def test_the_space_around_a_text_is_written_once(space):
+    document = read_document(f"<p>{space}a<b> b</b>{space}<br>{space}c".encode(), "a.html")
+    written = document.content_with(
+        [block.from_texts([f" {text}x " for text in block.texts()]) for block in document.blocks]
+    )
+    expected = f"<p>{space} ax <b>  bx </b>{space}<br>{space} cx "
+    assert re.sub(" +", " ", written.decode()) == re.sub(" +", " ", expected)
+
+
+@pytest.mark.parametrize("tag", ["code", "kbd", "samp", "var"])
+def test_the_title_of_code_stays(tag):
+    for name in ("a.html", "a.md"):
+        text = f'a <{tag} title="post /b/c">d</{tag}> <i title="e">f</i>\n'
+        written = f'A <{tag} title="post /b/c">d</{tag}> <i title="E">F</i>\n'
+        assert capitals(text.encode(), name).decode() == written
 
 
 def test_lines_of_chinese_are_joined_without_a_space():
