@@ -61,7 +61,7 @@ def escape_text(text: str) -> str:
 
 def split_lines(text: str) -> list[str]:
     """Return the lines of a text, with their ends."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+    return re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)
 
 
 def join_texts(items: Iterable[Item]) -> list[Item]:

@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote
 
-from nmt.apps.documents.blocks import Block, Form, Item, Template
+from nmt.apps.documents.blocks import Block, Form, Item, Template, split_lines
 from nmt.apps.documents.markup import Reader, dialect
 from nmt.apps.documents.plain import opening_of, wrapping
 from nmt.apps.documents.strings import read_message
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _MAX_NESTING = 60  # of lists, quotes and inline markup; what is deeper stays as it is
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FRONT_MATTER = re.compile(
     r"\A\ufeff?(?:(---|\+\+\+)[ \t]*\r?\n(?=(?:(?!\1).*\n)*?[^\n]*[:=])(?:.*\r?\n)*?(?:\1|\.\.\.)"
     r"|\{\r?\n(?:.*\r?\n)*?\})[ \t]*(?:\r?\n|\Z)"
@@ -190,7 +189,7 @@ class _Markdown:
 
     def __init__(self, text: str, template: Template):
         self._text, self._template = text, template
-        self._lines: list[str] = _LINE.findall(text)
+        self._lines = split_lines(text)
         self._env: dict[str, Any] = {}
         self._at = 0  # of `text`: what is before it is written
         self._written: list[str] = []

@@ -136,7 +136,7 @@ def wrapping(lines: Sequence[str], openings: Sequence[str], mark: re.Pattern[str
         return str
     first, other = openings[:2]
     width = max(len(line.rstrip()) for line in lines)
-    line_end = "\r\n" if "\r\n" in lines[0] else "\n"
+    line_end = lines[0].removeprefix(lines[0].rstrip("\r\n"))
 
     def wrap(written: str) -> str:
         wrapper = textwrap.TextWrapper(width, subsequent_indent=other, break_long_words=False, break_on_hyphens=False)

@@ -111,6 +111,11 @@ def test_a_picture_alone_has_texts_and_no_others():
     assert document.content_with([block.from_texts(block.texts()) for block in document.blocks]) == picture
 
 
+def test_the_title_of_a_link_in_a_picture_is_translated():
+    picture = b"<svg><style title='a'/><a xlink:title='b' href='c'><text>d</text></a></svg>"
+    assert [block.plain() for block in read_document(picture, "a.svg").blocks] == ["b", "d"]
+
+
 def test_the_title_of_a_style_names_it():
     source = "<style title='a'>b</style><p title='c'>d</p>"
     assert marked(source) == ["c", "d"]

@@ -10,7 +10,7 @@ from nmt.apps.documents.blocks import Template
 from nmt.apps.documents.formats import read_document
 from nmt.apps.documents.plain import read_text
 from nmt.base.errors import DataError
-from tests.apps.documents.written import unchanged, upper
+from tests.apps.documents.written import capitals, unchanged, upper
 
 
 def marked(text: str, name: str = "a.md") -> list[str]:
@@ -92,6 +92,21 @@ def test_a_line_stays_one_unless_an_editor_broke_prose_at_a_width(text, texts):
     assert len(document.blocks) == texts
     assert unchanged(text.encode(), "a.txt").decode() == text
     assert upper(text.encode(), "a.txt").decode().count("[") == texts + text.count("[")
+
+
+@pytest.mark.parametrize("line_end", ["\r", "\n", "\r\n"])
+def test_lines_may_end_as_on_any_machine(line_end):
+    prose = (
+        "This is the first line of some prose that an editor broke at\nits width, so that both lines are one text.\n"
+    )
+    text = f"A b.\nC d.\n\n{prose}".replace("\n", line_end)
+    document = read_document(text.encode(), "a.txt")
+    assert [block.plain() for block in document.blocks] == ["A b.", "C d.", " ".join(prose.split())]
+    assert unchanged(text.encode(), "a.txt").decode() == text
+    assert capitals(text.encode(), "a.txt").decode() == text.upper()
+    table = "id\ttext\n1\ta b\n2\tc\n".replace("\n", line_end)
+    document = read_document(table.encode(), "a.tsv", column="text")
+    assert [(block.plain(), block.line) for block in document.blocks] == [("a b", 2), ("c", 3)]
 
 
 def test_words_that_were_divided_are_whole_and_compounds_that_share_a_part_are_not():
