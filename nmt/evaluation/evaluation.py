@@ -295,8 +295,8 @@ def compare_with(
     """
     from nmt.evaluation.significance import compare_systems
 
-    if evaluation.system is None or evaluation.hypotheses is None:
-        return evaluation
+    assert evaluation.system is not None  # as for every set of one direction
+    assert evaluation.hypotheses is not None
     folder = evaluation.hypotheses.parent if evaluation.options is not None else None
     compared = []
     for path, model, hypotheses in others:
