@@ -10,7 +10,7 @@ import numpy as np
 
 from nmt.artifacts.rundir import RunDir
 from nmt.data.text.text_statistics import Confidence, bent_features
-from nmt.evaluation.significance import Scorer, correlation
+from nmt.evaluation.significance import correlation
 from nmt.training.parts import Training
 from nmt.translation import Translation
 
@@ -35,10 +35,9 @@ def record_confidence(training: Training, translated: Sequence[Sequence[Translat
         return
     translations: list[Translation] = []
     chrf: list[float] = []  # of each
-    for pairs, of_set in zip(training.validator.sets, translated, strict=True):
-        scorer = Scorer([pairs.references], pairs.direction.tgt, ["chrf"])
+    for number, of_set in enumerate(translated):
         translations += of_set
-        chrf += scorer.measure("", [each.text for each in of_set]).sentence_chrf()
+        chrf += training.validator.measure(number, [each.text for each in of_set]).sentence_chrf()
     confidence = fit_confidence(translations, chrf)
     run.write_json(run.statistics_file, statistics.model_copy(update={"confidence": confidence}))
     if confidence is not None:

@@ -78,8 +78,8 @@ def check_int8(training: Training) -> list[list[Translation]] | None:
     try:
         checkpoint = run.best_checkpoint().stem
         difference = _difference(training, run)
-        int8_bleu, in_int8 = _translate(training, run, "int8")
-        fp32_bleu, in_fp32 = _translate(training, run, "fp32")
+        (int8_bleu, _), in_int8 = _translate(training, run, "int8")
+        (fp32_bleu, _), in_fp32 = _translate(training, run, "fp32")
     except NmtError as error:
         log.warning("int8 and fp32 were not compared: %s", error.message)
         return None
@@ -103,7 +103,9 @@ def _difference(training: Training, run: RunDir) -> float:
     return largest
 
 
-def _translate(training: Training, run: RunDir, precision: NativePrecision) -> tuple[float, list[list[Translation]]]:
+def _translate(
+    training: Training, run: RunDir, precision: NativePrecision
+) -> tuple[list[float], list[list[Translation]]]:
     num_threads = training.settings.threads or None
     engine = NativeEngine.load(run, training.tokenizers, precision, num_threads=num_threads)
     return training.validator.translate(engine)

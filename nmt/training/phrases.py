@@ -23,7 +23,6 @@ from nmt.data.text.characters import AS_WRITTEN
 from nmt.data.text.tags import corpus_tags, language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.phrase_engine import PhraseEngine
-from nmt.evaluation import score_sets
 from nmt.training.corpus.prepare import Prepared
 from nmt.training.parts import Training
 from nmt.training.phrase_tuning import SENTENCES, tune
@@ -163,14 +162,13 @@ def build_table(training: Training, translated: list[list[Translation]] | None) 
             return None
         table.save(run.phrases, training.tokenizers)
         engine = PhraseEngine.load(run, training.tokenizers)
-        _, by_table = training.validator.translate(engine)
+        (bleu, chrf), by_table = training.validator.translate(engine)
         index = run.index()
         name = run.best_checkpoint().stem
     except (NmtError, OSError) as error:
         log.warning("no phrase table was built: %s", error)
         return None
-    bleu, chrf = score_sets(sets, lambda _: [each.text for each in by_table[0]], ("bleu", "chrf")).mean
     of_network = Quality(bleu=index.checkpoints[name]["bleu"], chrf=index.checkpoints[name]["chrf"])
-    scores = PhraseScores(checkpoint=name, table=Quality(bleu=bleu.value, chrf=chrf.value), network=of_network)
+    scores = PhraseScores(checkpoint=name, table=Quality(bleu=bleu, chrf=chrf), network=of_network)
     run.write_json(run.index_file, index.model_copy(update={"phrases": scores}))
     return by_table

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from nmt.decoding.engines.interface import Engine
 from nmt.decoding.engines.native_engine import Array, NativeEngine, arrays_in_order
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.evaluation import score_sets
+from nmt.evaluation.significance import Scorer, System
 from nmt.model.kernels.chunked_loss import projected_token_loss, with_bias
 from nmt.model.transformer import Transformer
 from nmt.training.update.distributed import ProcessGroup
@@ -154,12 +155,25 @@ class Validator:
             texts[start::count] = share
         return texts
 
-    def translate(self, engine: Engine) -> tuple[float, list[list[Translation]]]:
-        """Translate all sets with `engine`, in this rank alone; close the engine, return BLEU and the translations."""
+    def translate(self, engine: Engine) -> tuple[list[float], list[list[Translation]]]:
+        """Translate all sets with `engine`, in this rank alone; close the engine.
+
+        Return the means of BLEU and of chrF over the sets, and the translations.
+        """
         with self._translator(engine) as translator:
             translated = translate_sets(translator, self.sets)
-        texts = iter([[translation.text for translation in of_set] for of_set in translated])
-        return score_sets(self.sets, lambda _: next(texts), ("bleu",)).mean[0].value, translated
+        systems = [self.measure(number, [each.text for each in of_set]) for number, of_set in enumerate(translated)]
+        scores = zip(*([each.score() for each in system.measured] for system in systems), strict=True)
+        return [sum(of_metric) / len(systems) for of_metric in scores], translated
+
+    def measure(self, number: int, texts: Sequence[str]) -> System:
+        """Return the BLEU and chrF of translations of set `number`; those of the same texts are computed once."""
+        return self._measure(number, tuple(texts))
+
+    @cached_property
+    def _measure(self) -> Callable[[int, tuple[str, ...]], System]:
+        scorers = [Scorer([pairs.references], pairs.direction.tgt, ("bleu", "chrf")) for pairs in self.sets]
+        return cache(lambda number, texts: scorers[number].measure("", texts))
 
     def _translator(self, engine: Engine) -> Translator:
         options = self.config.decoding.greedy().changed(shortlist=False)

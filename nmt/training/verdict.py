@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nmt.artifacts.run_records import COPIES, WORDS, JudgedQuality, TrainingVerdict
-from nmt.artifacts.rundir import DirectedPairs, RunDir
+from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.data.lexicon.term_lexicon import TermLexicon
 from nmt.data.tokens.tokenizer import TokenizerPair
@@ -16,7 +16,7 @@ from nmt.decoding.engines.selection import prefers_phrases
 from nmt.evaluation.model_card import VERDICT_TITLE
 from nmt.evaluation.significance import Scorer
 from nmt.training.parts import Training
-from nmt.training.validation import translate_sets
+from nmt.training.validation import Validator, translate_sets
 from nmt.translation import Translation, Translator
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ def record_verdict(
         if len(training.validator.sets) == 1:  # the lexicon of several languages mixes them
             texts |= _word_by_word(run, training.tokenizers, pairs.sources)
         texts |= {system: [each.text for each in of[number]] for system, of in systems.items()}
-        directions[str(pairs.direction)] = _qualities(texts, pairs)
+        directions[str(pairs.direction)] = _qualities(texts, training.validator, number)
     if not directions:
         return
     checkpoint = run.best_checkpoint().stem
@@ -81,16 +81,15 @@ def record_verdict(
         log.info(line)
 
 
-def _qualities(texts: Mapping[str, Sequence[str]], pairs: DirectedPairs) -> dict[str, JudgedQuality]:
-    """Return the scores of each system."""
-    tgt = pairs.direction.tgt
+def _qualities(texts: Mapping[str, Sequence[str]], validator: Validator, number: int) -> dict[str, JudgedQuality]:
+    """Return the scores of each system on set `number`."""
+    pairs = validator.sets[number]
     half = len(pairs.references) // 2
     of_others = pairs.references[half:] + pairs.references[:half]
-    scorer = Scorer([pairs.references], tgt, ("bleu", "chrf"))
-    control = Scorer([of_others], tgt, ("chrf",))
+    control = Scorer([of_others], pairs.direction.tgt, ("chrf",))
     qualities = {}
     for name, lines in texts.items():
-        bleu, chrf = scorer.measure(name, lines).scores()
+        bleu, chrf = validator.measure(number, lines).scores()
         (by_chance,) = control.measure(name, lines).measured
         assert bleu.interval is not None
         assert chrf.interval is not None

@@ -104,7 +104,7 @@ def test_one_line_of_the_log_holds_both_scores_and_what_follows(
 ):
     # No corpus so small loses a known amount, so the two scores are given.
     bleu = {"int8": int8_bleu, "fp32": 39.44}
-    monkeypatch.setattr(final_weights, "_translate", lambda training, run, precision: (bleu[precision], [[]]))
+    monkeypatch.setattr(final_weights, "_translate", lambda training, run, precision: ((bleu[precision], 0.0), [[]]))
     start_run(small_config(digits, training=FEW), tmp_path / "run")
     lines = [line for line in messages if "int8" in line]
     assert lines == [f"int8: {int8_bleu:.2f} BLEU on the validation set, fp32 39.44{said}"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_entries
+from nmt.data.phrases.trie import HashedKeys, Ints, build_trie, concatenate
 
 Floats = NDArray[np.float64]
 Links = Sequence[tuple[int, int]]
@@ -129,15 +129,13 @@ def _aligned(rows: tuple[Ints, Ints], alignments: Sequence[Sequence[Links]]) -> 
 
 def _explain(src: Ints, tgt: Ints, width: int, keys: Ints, probabilities: tuple[Floats, Floats]) -> list[Floats]:
     """Return the log-probabilities of target and source phrases [N, LONGEST], each token by the best of the other."""
-    to_tgt, to_src = (np.append(each, 0.0) for each in probabilities)  # entry -1: no link
+    to_tgt, to_src = (np.log(np.append(each, 0.0) + _LEAST) for each in probabilities)  # entry -1: no link
+    hashed = HashedKeys.of(keys)
     src, tgt = (np.ascontiguousarray(each.T) for each in (src, tgt))
-    best_of_tgt, best_of_src = np.zeros(tgt.shape), np.zeros(src.shape)
+    best_of_tgt, best_of_src = (np.where(tokens >= 0, np.log(_LEAST), 0.0) for tokens in (tgt, src))
     for i, j in product(range(LONGEST), repeat=2):
         rows = np.flatnonzero((src[i] >= 0) & (tgt[j] >= 0))
-        entries = find_entries(keys, src[i, rows] * width + tgt[j, rows])
+        entries = hashed.find(src[i, rows] * width + tgt[j, rows])
         best_of_tgt[j, rows] = np.maximum(best_of_tgt[j, rows], to_tgt[entries])
         best_of_src[i, rows] = np.maximum(best_of_src[i, rows], to_src[entries])
-    return [
-        np.where(tokens >= 0, np.log(best + _LEAST), 0.0).sum(0)
-        for tokens, best in ((tgt, best_of_tgt), (src, best_of_src))
-    ]
+    return [best_of_tgt.sum(0), best_of_src.sum(0)]

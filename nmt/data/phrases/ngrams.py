@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.special_tokens import BOS_ID, EOS_ID
-from nmt.data.phrases.trie import Ints, build_trie, concatenate, find_entries, slots_of
+from nmt.data.phrases.trie import HashedKeys, Ints, build_trie, concatenate
 
 Floats = NDArray[np.float64]
 
@@ -26,8 +26,7 @@ class NgramModel(NamedTuple):
     suffixes: Ints  # [nodes]: the node without the first token
     states: Ints  # [nodes]: the node itself, or the longest end of it that any token follows
     vocab_size: int
-    slots: NDArray[np.int32]  # places of keys by their hashes: a key is found in a third of the time of a binary search
-    shared: NDArray[np.bool_]  # of each slot: whether it is that of several keys
+    hashed: HashedKeys
 
     @classmethod
     def learn(cls, sentences: Sequence[Sequence[int]], vocab_size: int, order: int = ORDER) -> NgramModel:
@@ -74,11 +73,7 @@ class NgramModel(NamedTuple):
         continues[np.minimum(keys // vocab_size, len(suffixes) - 1)] = True
         for _ in range(ORDER - 1):
             states = np.where(continues[states], states, suffixes[states])
-        slots = np.full(4 << len(keys).bit_length(), -1, np.int32)
-        hashes = slots_of(keys, len(slots))
-        slots[hashes] = np.arange(len(keys))  # of keys with one hash, the last
-        shared = np.bincount(hashes, minlength=len(slots)) > 1
-        return cls(keys, log_probs, backoffs, suffixes, states, vocab_size, slots, shared)
+        return cls(keys, log_probs, backoffs, suffixes, states, vocab_size, HashedKeys.of(keys))
 
     def step(self, states: Ints, tokens: Ints) -> tuple[Floats, Ints]:
         """Return the log-probability of each of `tokens` [N] in its state, and the state after it."""
@@ -92,13 +87,7 @@ class NgramModel(NamedTuple):
             contexts = contexts[longer]
             if not len(rows):
                 return scores + self.log_probs[after], self.states[after]
-            wanted = contexts * self.vocab_size + tokens[rows]
-            hashes = slots_of(wanted, len(self.slots))
-            found = self.slots[hashes]
-            differs = self.keys[found] != wanted
-            found[differs] = -1
-            others = np.flatnonzero(differs & self.shared[hashes])
-            found[others] = find_entries(self.keys, wanted[others])
+            found = self.hashed.find(contexts * self.vocab_size + tokens[rows])
             after[rows] = np.where(found >= 0, found + 1, after[rows])
             unknown = np.flatnonzero(found < 0)
             rows = rows[unknown]

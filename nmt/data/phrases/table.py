@@ -93,9 +93,6 @@ class PhraseTable(NamedTuple):
                 for dtype, kind, names in _KINDS
                 for name in names
             }
-            missing = len(FEATURES) - len(arrays["weights"])
-            if missing in (1, 3):  # a table from before the length of sources, or words of kin and swaps, too
-                arrays["weights"] = np.append(arrays["weights"], [NEVER, NEVER, 0.0][-missing:])
             of_lm = {name[3:]: arrays.pop(name) for name in [*arrays] if name.startswith("lm_")}
             scores = arrays.pop("scores").reshape(-1, 4)
             lm = NgramModel.from_arrays(**of_lm, vocab_size=len(tgt))

@@ -8,7 +8,7 @@ one search in the keys finds a child.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +55,6 @@ def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple
     return np.concatenate(keys), ends
 
 
-def slots_of(numbers: Ints, count: int) -> Ints:
-    """Return a hash of each of `numbers`, below `count`, a power of two."""
-    return numbers * _FIBONACCI >> 20 & count - 1
-
-
 def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     """Return the place of each of `wanted` in `keys`, which ascend; -1 if it is not there."""
     if not len(keys):
@@ -70,3 +65,36 @@ def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     found = np.minimum(np.searchsorted(keys, in_order), len(keys) - 1)
     places[order] = np.where(keys[found] == in_order, found, -1)
     return places.reshape(wanted.shape)
+
+
+class HashedKeys(NamedTuple):
+    """Ascending keys that are found by their hashes, in a third of the time of a binary search."""
+
+    keys: Ints
+    slots: NDArray[np.int32]  # the place of the key with each hash; of several, the last; -1: there is none
+    shared: NDArray[np.bool_]  # of each slot: whether it is that of several keys
+
+    @classmethod
+    def of(cls, keys: Ints) -> HashedKeys:
+        """Return `keys` with their hashes."""
+        slots = np.full(4 << len(keys).bit_length(), -1, np.int32)
+        hashes = _hashes(keys, len(slots))
+        slots[hashes] = np.arange(len(keys))
+        return cls(keys, slots, np.bincount(hashes, minlength=len(slots)) > 1)
+
+    def find(self, wanted: Ints) -> Ints:
+        """Return the place of each of `wanted` [N]; -1 if it is not there."""
+        if not len(self.keys):
+            return np.full(len(wanted), -1)
+        hashes = _hashes(wanted, len(self.slots))
+        found = self.slots[hashes].astype(np.int64)
+        differs = self.keys[found] != wanted
+        found[differs] = -1
+        others = np.flatnonzero(differs & self.shared[hashes])
+        found[others] = find_entries(self.keys, wanted[others])
+        return found
+
+
+def _hashes(numbers: Ints, count: int) -> Ints:
+    """Return a hash of each of `numbers`, below `count`, a power of two."""
+    return numbers * _FIBONACCI >> 20 & count - 1

@@ -26,7 +26,7 @@ from nmt.decoding.hypothesis import Hypothesis, output_limits, sampling_numbers
 if TYPE_CHECKING:
     from nmt.model.recording import AttentionWeights
 
-_SIDE_BY_SIDE = 64  # sentences of a search
+_SIDE_BY_SIDE = 128  # sentences of a search, of similar lengths
 _CANDIDATES = 20  # among which to find one without repeats, or of a minimum length
 _SAMPLED = 50  # outputs that samples are drawn from
 _LM_SHARE = 0.5  # of the probability of a token
@@ -90,16 +90,17 @@ class PhraseEngine:
         count = max(options.num_hypotheses, _CANDIDATES if chooses else 1)
         if options.sample:
             count = min(options.top_k or _SAMPLED, _SAMPLED)
-        kept: list[list[list[int]]] = []
+        kept: list[list[list[int]]] = [[] for _ in sources]
+        by_length = sorted(range(len(sources)), key=lambda row: len(sources[row]))
         for start in range(0, len(sources), _SIDE_BY_SIDE):
-            rows = slice(start, start + _SIDE_BY_SIDE)
-            folded = [self._folder.fold(source[: self.max_src_len - 1]) for source in sources[rows]]
-            found = self._search.search(folded, count, every[rows])
-            for number, (outputs, limit) in enumerate(zip(found, limits[rows], strict=True), start):
+            rows = by_length[start : start + _SIDE_BY_SIDE]
+            folded = [self._folder.fold(sources[row][: self.max_src_len - 1]) for row in rows]
+            found = self._search.search(folded, count, [every[row] for row in rows])
+            for row, outputs in zip(rows, found, strict=True):
                 if options.sample:
-                    outputs = _draw(outputs, sources[number], options, draws[number] if draws else 0)
+                    outputs = _draw(outputs, sources[row], options, draws[row] if draws else 0)
                 ranked = sorted(outputs, key=lambda output: _faults(output.tokens, options))
-                kept.append([output.tokens[:limit] for output in ranked[: options.num_hypotheses]])
+                kept[row] = [output.tokens[: limits[row]] for output in ranked[: options.num_hypotheses]]
         repeated = [source for source, outputs in zip(sources, kept, strict=True) for _ in outputs]
         scores = iter(self.score(repeated, [*chain.from_iterable(kept)]))
         return [

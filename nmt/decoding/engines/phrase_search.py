@@ -300,7 +300,7 @@ class PhraseSearch:
         """Return the best translations of each two neighboring spans by `phrases`, that of the second one first."""
         # Each of the best options of a span, `left`, with each of those of the span that begins where it ends.
         most = _SWAPPED if self.weights[_SWAP] > NEVER else 0
-        phrases = phrases.pick(_ranks_in_spans(phrases) < most)
+        phrases = phrases.pick(_ranks_in_spans(phrases.places, phrases.ends) < most)
         firsts, ends = (np.searchsorted(phrases.places, phrases.ends, side) for side in ("left", "right"))
         left = np.repeat(np.arange(len(firsts)), ends - firsts)
         right = positions(firsts, ends - firsts)
@@ -320,8 +320,8 @@ class PhraseSearch:
 
     def _best(self, options: _Options, most: int) -> _Options:
         """Return up to `most` options of each span."""
-        options = options.pick(np.lexsort((-self._estimates(options), options.ends, options.places)))
-        return options.pick(_ranks_in_spans(options) < most)
+        order = np.lexsort((-self._estimates(options), options.ends, options.places))
+        return options.pick(order[_ranks_in_spans(options.places[order], options.ends[order]) < most])
 
     def _copies(self, copies: Sequence[_Copy], lengths_of_sources: Floats) -> _Options:
         """Return copied and dropped words."""
@@ -384,9 +384,9 @@ class PhraseSearch:
         ]
 
 
-def _ranks_in_spans(options: _Options) -> Ints:
+def _ranks_in_spans(places: Ints, ends: Ints) -> Ints:
     """Return how many options of its span precede each; those of a span follow each other."""
-    spans = options.places * (options.ends.max(initial=0) + 1) + options.ends
+    spans = places * (ends.max(initial=0) + 1) + ends
     return np.arange(len(spans)) - np.searchsorted(spans, spans)
 
 

@@ -108,7 +108,7 @@ def test_validation_during_training_needs_no_shortlist(digits_run):
     tokenizers = TokenizerPair.load(run.tokenizer)
     validator = Validator(run.read_sets("valid", config.data.directions[0]), tokenizers, config)
     model = load_model(run, tokenizers, torch.device("cpu"))
-    assert validator.translate(TorchEngine([model], tokenizers))[0] >= 0.0
+    assert validator.translate(TorchEngine([model], tokenizers))[0][0] >= 0.0
 
 
 def test_a_corpus_that_has_changed_is_refused(digits_run, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 
 from nmt.base.special_tokens import EOS_ID
 from nmt.data.phrases.ngrams import START, NgramModel
+from nmt.data.phrases.trie import HashedKeys
 
 VOCAB = 11
 
@@ -51,7 +52,8 @@ def test_following_a_phrase_is_one_step_after_the_other(model):
 
 
 def test_sequences_with_one_hash_are_told_apart(model):
-    crowded = model._replace(slots=np.full(2, len(model.keys) - 1, np.int32), shared=np.ones(2, bool))
+    crowded_keys = HashedKeys(model.keys, np.full(2, len(model.keys) - 1, np.int32), np.ones(2, bool))
+    crowded = model._replace(hashed=crowded_keys)
     states, tokens = (each.ravel() for each in np.meshgrid(np.arange(len(model.suffixes)), np.arange(VOCAB)))
     for one, other in zip(crowded.step(states, tokens), model.step(states, tokens), strict=True):
         assert np.array_equal(one, other)
@@ -60,7 +62,7 @@ def test_sequences_with_one_hash_are_told_apart(model):
 def test_a_hash_of_several_sequences_is_marked_and_finds_each_of_them():
     draw = random.Random(3)
     large = NgramModel.learn([draw.choices(range(4, 997), k=9) for _ in range(300)], 997)
-    assert 0 < large.shared.sum() < len(large.slots) / 10
+    assert 0 < large.hashed.shared.sum() < len(large.hashed.slots) / 10
     nodes = np.arange(len(large.keys)) + 1
     prefixes, tokens = np.divmod(large.keys, 997)
     scores, _ = large.step(prefixes, tokens)

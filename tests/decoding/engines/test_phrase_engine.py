@@ -247,20 +247,14 @@ def test_neighboring_phrases_change_places_where_the_language_model_wants_it(tok
     assert [output.tokens for output in search.search(sources, count=4)[0]] == [expected[::-1]]
 
 
-def test_a_table_from_before_swaps_loads_and_has_none(run, tokenizers, tmp_path):
+@pytest.mark.parametrize("feature", ["kin", "length"])
+def test_a_table_from_before_a_feature_says_that_it_must_be_built_again(run, tokenizers, tmp_path, feature):
     table = PhraseTable.load(run.phrases, tokenizers)
     old = tmp_path / "phrases.safetensors"
-    table._replace(weights=table.weights[: FEATURES.index("kin")]).save(old, tokenizers)
-    weights = PhraseTable.load(old, tokenizers).weights
-    assert weights.tolist() == [*table.weights[: FEATURES.index("kin")], NEVER, NEVER, 0]
-
-
-def test_a_table_from_before_the_length_of_sources_ignores_it(run, tokenizers, tmp_path):
-    table, at = PhraseTable.load(run.phrases, tokenizers), FEATURES.index("length")
-    old = tmp_path / "phrases.safetensors"
-    table._replace(weights=table.weights[:at]).save(old, tokenizers)
-    loaded = PhraseTable.load(old, tokenizers)
-    assert loaded.weights.tolist() == [*table.weights[:at], 0]
+    table._replace(weights=table.weights[: FEATURES.index(feature)]).save(old, tokenizers)
+    with pytest.raises(RunError, match="not a phrase table, or it is damaged") as caught:
+        PhraseTable.load(old, tokenizers)
+    assert caught.value.hint.startswith("build it again")
 
 
 def test_a_token_weighs_more_in_short_sources_and_less_in_long_ones_as_the_weight_of_lengths_says(run, tokenizers):
