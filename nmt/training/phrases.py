@@ -119,9 +119,9 @@ def _tgt_per_src(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> 
 
 
 def _align(sides: tuple[list[list[int]], list[list[int]]], tokenizers: TokenizerPair) -> list[list[Links]]:
-    """Return two alignments of all pairs: of their tokens, and of their words; words are linked with all their tokens.
+    """Return four alignments of all pairs: two of their tokens, two of their words, which link all of their tokens.
 
-    On five small corpora, the phrases of both were better than those of the first alone.
+    On three small corpora, the phrases of all four were better than those of any two.
     """
     alignments = []
     for words in (False, True):
@@ -129,12 +129,12 @@ def _align(sides: tuple[list[list[int]], list[list[int]]], tokenizers: Tokenizer
             stems_of(tokenizer, rows, words=words)
             for tokenizer, rows in zip((tokenizers.src, tokenizers.tgt), sides, strict=True)
         )
-        found = align(src.numbers, tgt.numbers, (src.size, tgt.size))
-        expanded = [
-            [(i, j) for s, t in links for i in range(*src_ends[s : s + 2]) for j in range(*tgt_ends[t : t + 2])]
-            for links, src_ends, tgt_ends in zip(found, src.ends, tgt.ends, strict=True)
-        ]
-        alignments.append(expanded)
+        for found in align(src.numbers, tgt.numbers, (src.size, tgt.size)):
+            expanded = [
+                [(i, j) for s, t in links for i in range(*src_ends[s : s + 2]) for j in range(*tgt_ends[t : t + 2])]
+                for links, src_ends, tgt_ends in zip(found, src.ends, tgt.ends, strict=True)
+            ]
+            alignments.append(expanded)
     return alignments
 
 

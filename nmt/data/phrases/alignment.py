@@ -1,7 +1,7 @@
 """Align the tokens of a small corpus: model 1, then an HMM of the jumps between links (Vogel et al. 1996).
 
-Both directions are learned alone, with a sparse prior (Mermer and Saraçlar 2011). A link is kept if they agree on it
-(posterior decoding; Liang et al. 2006, "Alignment by Agreement", section 3).
+Both directions are learned alone, with a sparse prior (Mermer and Saraçlar 2011). Links are kept if they agree on them
+(posterior decoding; Liang et al. 2006, "Alignment by Agreement", section 3), or if one of them is sure.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.lexicon.aligner import TENSION
-from nmt.data.phrases.trie import Ints, padded
+from nmt.data.phrases.trie import Ints, distinct, padded
 
 Floats = NDArray[np.floating[Any]]
 Links = list[tuple[int, int]]  # source token, target token
 
 MODEL1_ITERATIONS, HMM_ITERATIONS = 3, 4
 LEAST_SHARED = 0.25  # geometric mean of the probabilities of a link in both directions
+LEAST_MEAN = 0.3  # arithmetic mean
 _BATCH_PAIRS = 32
 _NULL = 0.1  # prior probability that a token has no link
 _PRIOR = 0.01  # pseudo-count of each entry of the lexicon; below 1, it prefers few translations
@@ -126,8 +127,13 @@ class _Direction:
         return links, 1 - links.sum(2)
 
 
-def align(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], sizes: tuple[int, int]) -> list[Links]:
-    """Return the links of each pair of token sequences, sorted; `sizes` are those of the vocabularies."""
+def align(
+    src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], sizes: tuple[int, int]
+) -> tuple[list[Links], list[Links]]:
+    """Return the links of each pair of token sequences, sorted; `sizes` are those of the vocabularies.
+
+    First those on which both directions agree, then these and the ones of which one direction is sure.
+    """
     batches, (src_tokens, tgt_tokens) = _batches(src, tgt, sizes)
     forward = _Direction(src_tokens, tgt_tokens, sizes)
     backward = _Direction(tgt_tokens, src_tokens, sizes[::-1])
@@ -138,14 +144,18 @@ def align(src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]], sizes: tup
             backward.expect(batch.backward, jumps=jumps)
         forward.maximize()
         backward.maximize()
-    links = [Links() for _ in src]
+    shared, loose = ([Links() for _ in src] for _ in range(2))
     for batch in batches:
         to_src, _ = forward.posteriors(batch.forward, jumps=True)
         to_tgt, _ = backward.posteriors(batch.backward, jumps=True)
-        shared = to_src.transpose(1, 2, 0) * to_tgt.transpose(1, 0, 2)
-        for row, i, j in np.argwhere(shared > LEAST_SHARED**2).tolist():
-            links[batch.pairs[row]].append((i, j))
-    return links
+        to_src = to_src.transpose(1, 2, 0)
+        to_tgt = to_tgt.transpose(1, 0, 2)
+        is_shared = to_src * to_tgt > LEAST_SHARED**2
+        is_loose = is_shared | (to_src + to_tgt > 2 * LEAST_MEAN)
+        for links, is_link in ((shared, is_shared), (loose, is_loose)):
+            for row, i, j in np.argwhere(is_link).tolist():
+                links[batch.pairs[row]].append((i, j))
+    return shared, loose
 
 
 def _batches(
@@ -163,7 +173,7 @@ def _batches(
     ]
     # An entry of the lexicon is a pair of tokens that occurs: `keys` are all of them, `places` those of all cells.
     cells = [i[:, :, None] * (sizes[1] + 1) + j[:, None, :] for i, j in ids]
-    keys, places = np.unique(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)]), return_inverse=True)
+    keys, places = distinct(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)]))
     batches: list[_Batch] = []
     ends = np.cumsum([each.size for each in cells])
     for pairs, both, of_batch, flat in zip(parts, ids, cells, np.split(places, ends[:-1]), strict=False):
