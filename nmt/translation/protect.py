@@ -116,8 +116,8 @@ def lost_marks(
 ) -> list[str]:
     """Return what `output` lacks of `source`: words beside marks that prose does not have, odd words, marks of prose.
 
-    `spans` count as words, but tags as spaces. Marks of prose whose kinds are `left_out` may be lost, but of a pair of
-    brackets both. `unknown` words, those that the model cannot read (`words_lacking`), are odd, too.
+    `spans` count as words, but tags as spaces. Words, and words and marks of kinds, that are `left_out` may be lost,
+    but of a pair of brackets both. `unknown` words, those that the model cannot read (`words_lacking`), are odd, too.
     """
     read = source
     written = output
@@ -130,8 +130,20 @@ def lost_marks(
     words = [
         source[slice(*word.span())].rstrip(".,!?") for kind, word in odd_left_out(read, written) if kind not in left_out
     ]
-    words += [word for word in unknown if word not in output]
-    return words + [source[slice(*mark.span())] for mark in of_prose]
+    words += [word for word, count in Counter(unknown).items() if output.count(word) < count]
+    words += [source[slice(*mark.span())] for mark in of_prose]
+    return [word for word in words if word not in left_out]
+
+
+def without_parts(lost: Sequence[str], source: str) -> list[str]:
+    """Return each of `lost` once, without those that `source` has only within longer ones of them."""
+    rest = source
+    whole: set[str] = set()
+    for item in sorted(dict.fromkeys(lost), key=len, reverse=True):
+        if item in rest or item not in source:
+            whole.add(item)
+            rest = rest.replace(item, "\0")
+    return [item for item in dict.fromkeys(lost) if item in whole]
 
 
 def odd_left_out(source: str, output: str) -> Iterator[tuple[str, re.Match[str]]]:

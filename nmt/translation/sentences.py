@@ -215,6 +215,8 @@ def _continues(text: str, at: int, language: str, is_chat: bool, is_proposed: bo
         return end is None  # a window ends within the sentence
     word, mark, closing = end.groups()
     first = following[0]
+    if closing.endswith("]") and text[at] == "(":  # ![name](link)
+        return True
     if not is_proposed:
         return not _is_final(end, language)
     caseless = first.lower() == first.upper()

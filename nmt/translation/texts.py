@@ -119,6 +119,7 @@ class TextSegmenter:
         self.keeps_numbers = known.keeps_numbers
         self.left_out = cache(known.kinds_left_out)
         self._octaves = known.octaves
+        self._not_spans = {*languages.user_symbols, *known.left_out_tokens.split()}
         symbol = any_of(languages.user_symbols)
         self._symbol = re.compile(symbol)
         self._leading_symbols = re.compile(rf"\s*(?:(?:{symbol})\s*)+")
@@ -184,12 +185,16 @@ class TextSegmenter:
         return {"auto": self._max_sentences, "always": 1}.get(options.split)
 
     def find_spans(self, text: str, request: Request) -> list[Span]:
-        """Return the spans of `text` that `request` protects, in order, with the signs that the vocabulary lacks."""
+        """Return the spans of `text` that `request` protects, in order, with the signs that the vocabulary lacks.
+
+        Those that most targets of training lack are none.
+        """
         if not request.options.protect:
             return []
-        spans = find_spans(text, self.languages.user_symbols)
+        spans = find_spans(text, self._not_spans)
         signs = matches_outside(OWNED_SIGN, text, spans)
-        return sorted(spans + [Span(*sign.span()) for sign in signs if self.lacks(sign["sign"])])
+        lacking = [sign for sign in signs if self.lacks(sign["sign"]) and sign[0] not in self._not_spans]
+        return sorted(spans + [Span(*sign.span()) for sign in lacking])
 
     def unknown_words(self, text: str, outside: str, left_out: Collection[str]) -> list[str]:
         """Return the words of `text`, in alphabets, with a letter that the source vocabulary lacks.

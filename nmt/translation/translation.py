@@ -20,7 +20,7 @@ from nmt.translation.guards import (
     is_in_wrong_language,
     is_mostly_copied,
 )
-from nmt.translation.protect import lost_marks, lost_spans
+from nmt.translation.protect import lost_marks, lost_spans, without_parts
 from nmt.translation.segments import MemoryMatch, SegmentTranslation
 from nmt.translation.texts import SegmentedText
 
@@ -360,7 +360,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         num_protected=num_protected,
         protected_retried=protected_retried,
         protected_translated_around=translated_around,
-        protected_lost=union(lost),
+        protected_lost=without_parts(lost, text.text),
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
         terms_misplaced=[*map(str, misplaced)],

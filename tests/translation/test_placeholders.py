@@ -200,16 +200,9 @@ def test_a_word_with_a_letter_that_the_vocabulary_lacks_is_kept_or_reported(tran
 @pytest.mark.parametrize(
     ("left_out", "reported"),
     [
-        ({UNSEEN: 0}, ["DECADE", "sudo", "Dana", "kebab", "kebab-mega", "*args", "args", "lorem", "DEAD"]),
-        ({UNSEEN: 0, "small within": 60, "capital within": 60}, ["DECADE", "kebab", "kebab-mega", "*args", "args"]),
-        (
-            {UNSEEN: 0, "small hyphen": 60, "small within": 60, "capital within": 60},
-            ["DECADE", "kebab-mega", "*args", "args"],
-        ),
-        (
-            {UNSEEN: 0, "form a-a partly seen": 60},
-            ["DECADE", "sudo", "Dana", "kebab", "*args", "args", "lorem", "DEAD"],
-        ),
+        ({UNSEEN: 0}, ["DECADE", "sudo", "Dana", "kebab-mega", "*args", "lorem", "DEAD"]),
+        ({UNSEEN: 0, "small within": 60, "capital within": 60}, ["DECADE", "kebab-mega", "*args"]),
+        ({UNSEEN: 0, "form a-a partly seen": 60}, ["DECADE", "sudo", "Dana", "kebab", "*args", "lorem", "DEAD"]),
         ({}, ["DECADE", "*args"]),  # of a version that counted none
         (None, ["DECADE", "*args"]),
     ],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nmt.base.languages import Direction
 from nmt.data.text.numbers import wrong_numbers
 from nmt.data.text.spans import ANY_PLACEHOLDER, find_spans
-from nmt.translation.protect import Protected, lost_spans, marks_left_out
+from nmt.translation.protect import Protected, lost_marks, lost_spans, marks_left_out, without_parts
 
 TEXT = "See <b>http://a.org</b>, {name}."
 MASKED = Protected.from_spans(TEXT, find_spans(TEXT))
@@ -96,6 +96,27 @@ def calls_of(work):
     finally:
         sys.setprofile(None)
     return calls
+
+
+@pytest.mark.parametrize(
+    ("lost", "source", "whole"),
+    [
+        (["x_y", "Don", "t", "x", "y", "x_y.z"], "x_y.z Don't", ["Don", "t", "x_y.z"]),
+        (["x", "x_y"], "x_y and x", ["x", "x_y"]),  # it stands alone, too
+        (["%s", "%s", "a%sb"], "a%sb", ["a%sb"]),
+        (["a-b", "b-c"], "a-b-c", ["a-b"]),
+        (["not", "here"], "other", ["not", "here"]),
+    ],
+)
+def test_what_is_within_something_lost_is_not_named_again(lost, source, whole):
+    assert without_parts(lost, source) == whole
+
+
+def test_words_are_lost_if_the_output_has_them_less_often_but_not_those_that_targets_lack():
+    unknown = ["sudo", "sudo", "npm"]
+    assert lost_marks("sudo npm sudo", "sudo npm", unknown=unknown) == ["sudo"]
+    assert lost_marks("sudo npm sudo", "sudo", unknown=unknown) == ["sudo", "npm"]
+    assert lost_marks("sudo npm R&D", "", left_out={"npm", "R&D"}, unknown=unknown) == ["sudo"]
 
 
 @pytest.mark.parametrize("kept", [True, False])

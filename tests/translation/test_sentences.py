@@ -77,6 +77,11 @@ def test_a_span_ends_no_sentence_and_may_begin_one(tokenizers):
     ]
 
 
+@pytest.mark.parametrize("text", ["Two men ![img](a.png) walk.", "![img](a.png) Two", "Two (![img](a/b)) men."])
+def test_the_name_of_a_picture_and_its_link_are_one(tokenizers, text):
+    assert parts(tokenizers, text, "always", None) == [text]
+
+
 def test_two_sentences_are_translated_as_each_alone_and_searched_together(reverse, monkeypatch):
     texts = ["12345. 6789!", "246? 1357!  86."]
     alone = {part: reverse.translate([part])[0] for text in texts for part in text.split()}

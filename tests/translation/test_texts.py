@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from nmt import Translator
 from nmt.artifacts.rundir import RunDir
+from nmt.base.languages import Direction
 from nmt.data.text.glossary import TermMatch
+from nmt.data.text.text_statistics import TextStatistics
+from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation import Glossary, LanguagePair, SearchOptions
 from nmt.translation.request import Request
 from nmt.translation.segments import untranslated
@@ -334,3 +337,15 @@ def test_a_very_long_line_takes_bounded_time(reverse):
     (done,) = reverse.translate(["12345 " * 500 + "x" * 2000])
     assert time.process_time() - start < 60
     assert done.sentence_split
+
+
+def test_what_most_targets_lack_is_no_span(stored_run):
+    tokenizers = TokenizerPair.load(RunDir(stored_run("letters")).tokenizer)
+    statistics = TextStatistics(
+        pairs=10, src_sentences=[10], tgt_sentences=[10], left_out={}, left_out_tokens="M5-RFP € R&D"
+    )
+    segmenter = TextSegmenter(tokenizers, LanguagePair("fr", "bm"), 100, statistics)
+    request = Request(SearchOptions())
+    assert segmenter.find_spans("le M5-RFP – € – et R&D", request) == []
+    assert segmenter.find_spans("le M5-RFQ", request) == [(3, 9)]
+    assert {"M5-RFP", "€", "R&D"} < segmenter.left_out(Direction("fr", "bm"))

@@ -25,7 +25,7 @@ from nmt.data.text.numbers import CURRENCIES, UNIT
 from nmt.data.text.spans import replace_spans
 from nmt.translation import Translator
 from nmt.translation.chain import Chain
-from nmt.translation.protect import lost_marks, lost_spans
+from nmt.translation.protect import lost_marks, lost_spans, without_parts
 from nmt.translation.request import Request
 from nmt.translation.texts import TextSegmenter
 from nmt.translation.translation import FLAGS, Flags, Translation, merge
@@ -221,7 +221,7 @@ def with_losses(
         if request.options.protect:
             unknown = segmenter.unknown_words(source, replace_spans(source, found, [" "] * len(found)), left_out)
             lost += lost_marks(source, each.text, [*spans, *lost], left_out, unknown)
-        if lost := list(dict.fromkeys(lost)):
+        if lost := without_parts(lost, source):
             flags["protected_lost"] = lost
         missed: list[Term] = []
         if request.glossary is not None:

@@ -90,6 +90,10 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         default=None,
         description="pairs whose target lacks a digit or a mark of its source, by its kind; null: not counted",
     )
+    left_out_tokens: str = Field(
+        default="",
+        description="spans, words and tokens that most targets lack whose sources have them, separated by spaces",
+    )
     chars_per_token: float = Field(default=0.0, ge=0.0, description="characters per token that 99.5% of sources reach")
     words: list[str] = Field(
         default=[], description="the words in 2 sources and more, in 4 and more, in 8 and more …, separated by spaces"
@@ -129,13 +133,14 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     def kinds_left_out(self, direction: Direction) -> frozenset[str]:
         """Return the kinds of digits, marks and words that a translation may lack, because those of training often do.
 
-        The others together are left out in at most 1% of the pairs, and forms of tokens in at most 0.5%. If they were
-        not counted, these are digits in languages whose number words nmt does not know, and punctuation: all of it in
-        such languages, marks that other languages may do without in the others.
+        With them, single tokens that it may lack, which are not counted in their kinds. The others together are left
+        out in at most 1% of the pairs, and forms of tokens in at most 0.5%. If they were not counted, these are digits
+        in languages whose number words nmt does not know, and punctuation: all of it in such languages, marks that
+        other languages may do without in the others.
         """
         if self.left_out is not None:
             counts = {UNSEEN: self.pairs} | self.left_out  # older versions did not count them
-            left_out = list[str]()
+            left_out = self.left_out_tokens.split()
             for of_forms, most in ((False, _LEFT_OUT), (True, _FORMS_LEFT_OUT)):
                 group = {kind: count for kind, count in counts.items() if kind.startswith("form ") == of_forms}
                 as_rare = ((kind, sum(n for n in group.values() if n <= count)) for kind, count in group.items())

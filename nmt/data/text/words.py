@@ -43,9 +43,10 @@ PRINTED_TOKEN = (
 BEFORE_TOKEN = "\"“”„«»‹›‘’',–—…"
 AFTER_TOKEN = BEFORE_TOKEN + ".:;!?-"
 # What prose does not have within a token, even if it knows the words on both sides.
-CODE_SIGN = r"[^\w\s\u0300-\u036f%.,:;!?…()\[\]\"'“”„«»‹›‘’‚´–—-]|_"
+CODE_SIGN = r"^-(?=\w)|[^\w\s\u0300-\u036f%.,:;!?…()\[\]\"'“”„«»‹›‘’‚´–—-]|_"
 NUMBER_ALONE = r"\d+(?:[.,:]\d+)*%?"  # wrong ones are reported anyway
-UNSEEN = "words and forms"  # a kind of unseen ones, which have kinds of their own, if they were counted
+_CASE_CHANGE = r"(?<=[a-z])(?=[A-Z])"
+UNSEEN = "words, forms and tokens"  # a kind of unseen ones, which have kinds of their own, if they were counted
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 
@@ -89,28 +90,59 @@ def letter_runs(text: str) -> list[str]:
 def unseen_words(text: str, outside: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield each word of `text`, in alphabets, that is not among those `seen`, in lower case; with its kind.
 
-    A kind says how the word is written and where it stands. Then the tokens of `outside`, the text without its spans,
-    that have signs beside words or numbers, as apt-get, f(x), 1-2-3, but none of prose whose words are all seen. Their
-    kind says which signs stand where, and whether words are seen. Which kinds targets keep is to be counted.
+    A kind says how the word is written and where it stands. A word with a capital within, as camelCase, is yielded even
+    if it is seen. Then the tokens of `outside`, the text without its spans, that have signs or digits, as apt-get and
+    100px, but none of prose whose words are all seen. Their kind says which signs stand where, and whether words are
+    seen. Which kinds targets keep is to be counted.
     """
     is_loud = text.isupper() and " " in text  # not: 看README
     for match in WORD_IN_ALPHABET.finditer(text):
         word = match[0]
-        if word.lower() not in seen:
-            case = "small" if is_loud or not word[0].isupper() else "capitals" if word[1:].isupper() else "capital"
+        parts = re.split(_CASE_CHANGE, word)
+        if len(parts) > 1 or word.lower() not in seen:
             place = _PLACE.match(text, match.start())
+            case = "small" if is_loud else _case(word, is_glued=all(part.lower() in seen for part in parts))
             yield word, f"{case} {place.lastgroup if place else 'within'}"
-    for printed in re.findall(PRINTED_TOKEN, outside):
-        if printed.isalpha():
-            continue
-        token = printed.lstrip(BEFORE_TOKEN).rstrip(AFTER_TOKEN)
-        form = re.sub(r"([^a0])\1+", r"\1", re.sub(r"\d+", "0", WORD_IN_ALPHABET.sub("a", token)))
-        if {*form} <= {"a", "0"} or {*form}.isdisjoint("a0"):
-            continue
+    for token in tokens_with_signs(outside):
         words = [word.lower() for word in WORD_IN_ALPHABET.findall(token)]
-        # A single letter, but of compounds, is a name, as in f(x).
-        are_seen = [word in seen and (len(word) > 1 or "-" in token) for word in words]
-        is_prose = all(are_seen) if words else re.fullmatch(NUMBER_ALONE, token)
+        # A single letter is a name, as in f(x), but not of compounds, nor behind a number, as in 16h30.
+        has_letters = re.search(r"-|^\d+[^\W\d_]", token) is not None
+        are_seen = [word in seen and (len(word) > 1 or has_letters) for word in words]
+        is_prose = all(are_seen) if words else re.fullmatch(NUMBER_ALONE, token) or not re.search(r"\d", token)
         if not is_prose or re.search(CODE_SIGN, token):
             share = "seen" if all(are_seen) else "partly seen" if any(are_seen) else "unseen"
-            yield token, f"form {form} {share}"
+            yield token, f"form {_form(token, share)}"
+
+
+def tokens_with_signs(text: str) -> Iterator[str]:
+    """Yield the tokens of `text`, without the quotation marks and the punctuation around them, that are no words."""
+    for printed in re.findall(PRINTED_TOKEN, text):
+        token = "" if printed.isalpha() else printed.lstrip(BEFORE_TOKEN).rstrip(AFTER_TOKEN)
+        if token and not WORD_IN_ALPHABET.fullmatch(token):
+            yield token
+
+
+def _case(word: str, *, is_glued: bool) -> str:
+    """Return how a word is written; if it has a capital within, whether it `is_glued` of words, as sleepThe."""
+    if word[1:].isupper():
+        return "capitals"
+    if re.search(_CASE_CHANGE, word):
+        return "glued" if is_glued else "mixed"
+    return "capital" if word[0].isupper() else "small"
+
+
+def _form(token: str, share: str) -> str:
+    """Return how a token is written: a, A or x for words, 0 for numbers, and its signs, each once."""
+    if re.search(r"[^\W\d_]°", token):  # n°5
+        return "°"
+    if re.search(r"\w[,;!?…][^\W\d_]|[^\W\d_][,;!?…]\w", token):  # a space is missing
+        return ";"
+
+    def letter(word: re.Match[str]) -> str:
+        if share != "unseen":
+            return "a"
+        return "x" if len(word[0]) == 1 and "-" not in token else "A" if word[0][0].isupper() else "a"
+
+    form = re.sub(r"([^\w])\1+", r"\1", re.sub(r"\d+", "0", WORD_IN_ALPHABET.sub(letter, token)))
+    is_of_words = share == "partly seen"  # of any number
+    return f"{re.sub(r'(?<=a[-/])(?:a[-/])+(?=a)', '', form) if is_of_words else form} {share}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 from nmt.artifacts.rundir import MAX_JSON_BYTES, DirectedPairs, RunDir
 from nmt.base.errors import NmtError
 from nmt.base.files import read_at_most, write_text
+from nmt.base.languages import Direction
 from nmt.base.patterns import any_of
 from nmt.config import Config
 from nmt.data.check.features import Side
@@ -24,7 +25,7 @@ from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, find_spans
 from nmt.data.text.tags import user_symbols
 from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers, is_long, word_octaves
-from nmt.data.text.words import UNSEEN, counted_words, unseen_words
+from nmt.data.text.words import UNSEEN, counted_words, tokens_with_signs, unseen_words
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Segment, Translator, translate_segments
@@ -41,6 +42,7 @@ _LOW_QUANTILE = 0.005  # of the characters per token
 _RARE_TEXTS = 0.002  # share of the sources whose words may count as unusual
 _MAX_CHECKED = 400  # validation sources
 _MAX_PLACEHOLDERS = 2  # in one source, as in most texts
+_OF_PROSE = ("small", "capital ")  # kinds of words
 _MIN_TOKENS = 6  # shorter texts may consist of one rare name
 
 
@@ -57,28 +59,67 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
         counted = count_texts(corpus, num_pairs, tokenizer)
         write_text(known, counted.model_dump_json() + "\n")
     made = round(corpus.config.data.augment.upper * counted.pairs)  # in capitals, in an epoch, by augmentation
-    counted = counted.model_copy(
-        update={
-            "in_capitals": counted.in_capitals + made,
-            "left_out": (counted.left_out or {}) | _unseen_left_out(run, counted),
-        }
-    )
-    run.write_json(run.statistics_file, counted)
+    counted = _with_validation(run, corpus.config, counted)
+    run.write_json(run.statistics_file, counted.model_copy(update={"in_capitals": counted.in_capitals + made}))
 
 
-def _unseen_left_out(run: RunDir, counted: TextStatistics) -> dict[str, int]:
-    """Return in how many of as many pairs as were `counted` the target lacks an unseen word or token, by its kind.
+def _with_validation(run: RunDir, config: Config, counted: TextStatistics) -> TextStatistics:
+    """Return what was `counted` with what the targets of validation lack, in as many pairs as were `counted`.
 
-    Those of validation tell, because training has seen its own words. Nothing is said without any.
+    They alone tell of unseen words and tokens, because training has seen its own. Nothing is said without any.
     """
-    pairs = [*zip(*run.read_pairs("valid"), strict=True)]
-    counts = Counter[str]()
-    for src, tgt in pairs:
+    left_out = _LeftOut()
+    for direction, sources, targets in run.read_sets("valid", config.data.directions[0]):
+        for src, tgt in zip(sources, targets, strict=True):
+            left_out.add(src, tgt, direction, counted.octaves)
+    if not left_out.pairs:
+        return counted
+    tokens = left_out.tokens().union(counted.left_out_tokens.split())
+    kinds = {UNSEEN: 0} | (counted.left_out or {})
+    for kind, count in left_out.kinds(tokens).items():
+        in_both = (kinds[kind] + count) / (counted.pairs + left_out.pairs) if kind in kinds else count / left_out.pairs
+        kinds[kind] = round(in_both * counted.pairs)
+    return counted.model_copy(update={"left_out": kinds, "left_out_tokens": " ".join(sorted(tokens))})
+
+
+class _LeftOut:
+    """Counts what targets lack of their sources: kinds of words and marks, and tokens."""
+
+    def __init__(self) -> None:
+        self.pairs = 0
+        self.sources = Counter[str]()  # that have a token
+        self.lost = Counter[tuple[str, str]]()  # kinds and tokens; one may be empty
+
+    def add(self, src: str, tgt: str, direction: Direction, seen: Container[str] | None = None) -> None:
+        """Count a pair; unseen words, too, if those that were `seen` are given."""
         source = Protected.from_spans(src, find_spans(src))
-        unseen = unseen_words(src, source.outside_spans(), counted.octaves)
-        counts.update({kind for word, kind in unseen if word not in tgt})
-    scaled = {kind: -(-count * counted.pairs // len(pairs)) for kind, count in counts.items()}
-    return {UNSEEN: 0, **scaled} if pairs else {}
+        outside = source.outside_spans()
+        unseen = [] if seen is None else [*unseen_words(src, outside, seen)]
+        wanted = Counter(word for word, _ in unseen)
+        words = {word[0].rstrip(".,!?"): kind for kind, word in odd_left_out(src, "")} | dict(unseen)
+        lost = {word[0].rstrip(".,!?") for _, word in odd_left_out(src, tgt)}
+        lost.update(word for word, count in wanted.items() if tgt.count(word) < count)
+        tokens = {*source.spans, *tokens_with_signs(outside)}.difference(words)
+        marks = {*marks_left_out(src, tgt), *kinds_of_lost_digits(src, tgt, direction)}
+        self.pairs += 1
+        self.sources.update([*tokens, *words])
+        self.lost.update(("", token) for token in tokens if token not in tgt)
+        self.lost.update([*((words[word], word) for word in lost), *((mark, "") for mark in marks)])
+
+    def tokens(self) -> set[str]:
+        """Return the tokens that are lost more than once, and by half of the targets whose sources have them."""
+        lost = Counter[str]()
+        for (kind, token), count in self.lost.items():
+            lost[token] += 0 if kind.startswith(_OF_PROSE) else count
+        often = {token for token, count in lost.items() if count > 1 and 2 * count >= self.sources[token]}
+        return {token for token in often if len(token.split()) == 1}
+
+    def kinds(self, tokens: Collection[str]) -> dict[str, int]:
+        """Return how often each kind was lost, without `tokens`."""
+        kinds = Counter[str]()
+        for (kind, token), count in self.lost.items():
+            kinds[kind] += 0 if token in tokens else count
+        return {kind: count for kind, count in kinds.items() if kind and count}
 
 
 def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
@@ -105,8 +146,8 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     sentences = np.zeros((2, MAX_SENTENCES), dtype=np.int64)
     without_letters = in_capitals = 0
     numbers: Counter[str] = Counter()
-    words: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
+    seen: Counter[str] = Counter()
+    left_out = _LeftOut()
     sources: list[str] = []
     symbols = re.compile(any_of(user_symbols(corpus.config)))
     for pair in islice(with_both_sides(corpus.train_pairs()), 0, None, step):
@@ -116,25 +157,26 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
         numbers.update(count_numbers(pair.src, pair.tgt))
-        marks = {*dict(odd_left_out(*pair[:2])), *marks_left_out(*pair[:2])}
-        left_out.update(marks | kinds_of_lost_digits(*pair[:2], direction))
-        words.update(set(counted_words(pair.src)))
+        left_out.add(pair.src, pair.tgt, direction)
+        seen.update(set(counted_words(pair.src)))
         if len(sources) < _MAX_TOKENIZED:
             sources.append(pair.src)
     lengths = zip(map(len, sources), map(len, tokenizer.encode_batch(sources)), strict=True)
     ratios = [chars / tokens for chars, tokens in lengths if tokens >= _MIN_TOKENS]
-    once, *by_octave = _by_octave(words)
+    once, *by_octave = _by_octave(seen)
+    tokens = left_out.tokens()
     return TextStatistics(
         pairs=int(sentences[0].sum()),
         src_sentences=np.trim_zeros(sentences[0], "b").tolist(),
         tgt_sentences=np.trim_zeros(sentences[1], "b").tolist(),
         without_letters=without_letters,
-        left_out=dict(left_out),
+        left_out=left_out.kinds(tokens),
+        left_out_tokens=" ".join(sorted(tokens)),
         in_capitals=in_capitals,
         chars_per_token=round(float(np.quantile(ratios, _LOW_QUANTILE)), 3) if ratios else 0.0,
         once=once,
         words=by_octave,
-        usual_octave=_usual_octave(sources, words),
+        usual_octave=_usual_octave(sources, seen),
     ).model_copy(update=numbers)
 
 

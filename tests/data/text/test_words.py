@@ -52,7 +52,9 @@ def test_a_bare_word_has_no_punctuation_around_it():
         ("THE DOG", []),
         ("See README, the NATO.", {"README": "capitals within", "NATO": "capitals within"}),
         ("Siobhan and Éric see Łódź.", dict.fromkeys(["Siobhan", "Éric", "Łódź"], "capital within")),
-        ("the sudo, a iPhone", dict.fromkeys(["sudo", "iPhone"], "small within")),
+        ("the sudo, a iPhone", {"sudo": "small within", "iPhone": "mixed within"}),
+        ("seeThe seeTHE DogSee NaN", dict.fromkeys(["seeThe", "seeTHE", "DogSee"], "glued within") | {
+            "NaN": "mixed within"}),
         ("a kebab-case cat's", {"kebab": "small hyphen", "case": "small hyphen", "s": "small within"}),
         ("see *args, android:id, a <int", dict.fromkeys(["args", "android", "id", "int"], "small sign")),
         ("see Foo_Bar and x.README", {"Foo": "capital sign", "Bar": "capital sign", "x": "small sign",
@@ -72,13 +74,17 @@ def test_words_that_were_not_seen_have_a_kind_by_their_case_and_place(text, unse
     [
         ("the apt-get, (get_it)", {"apt-get": "form a-a unseen", "get_it": "form a_a unseen"}),
         ("the dog-house; dog/the", {"dog-house": "form a-a partly seen", "dog/the": "form a/a seen"}),
-        ("f(x), arr[0]... “--see”", {"f(x)": "form a(a) unseen", "arr[0]": "form a[0] unseen"}),
-        ("-xvf see>the :-) &&", {"-xvf": "form -a unseen", "see>the": "form a>a seen"}),
+        ("f(x), arr[0]... “--see”", {"f(x)": "form x(x) unseen", "arr[0]": "form a[0] unseen"}),
+        ("-xvf see>the :-) &&", {"-xvf": "form -a unseen", "see>the": "form a>a seen", "&&": "form & seen"}),
         ("see 3,5 or 12:30, 99%, 1.000.000, but 1-2-3", {"1-2-3": "form 0-0-0 seen"}),
         ("l'a the dog's ‘see’ see!the (the) [dog]", {}),  # prose
         ("the dog sees.Lorem ipsum", {}),  # a space is missing
-        ("看x-y狗v3", {"x-y": "form a-a unseen"}),
+        ("看x-y狗v3", {"x-y": "form a-a unseen", "v3": "form x0 unseen"}),
+        ("a 16h30, 3.x 100px Get-Item", {"3.x": "form 0.x unseen", "100px": "form 0a unseen",
+            "Get-Item": "form A-A unseen"}),
+        ("n°5 see,Lorem dog-the-dog-house & dog", {"n°5": "form °", "see,Lorem": "form ;",
+            "dog-the-dog-house": "form a-a partly seen", "&": "form & seen"}),
     ],
-)
+)  # fmt: skip
 def test_tokens_with_signs_have_a_kind_by_their_signs_and_words(text, tokens):
-    assert dict(unseen_words("", text, {"the", "dog", "see", "sees", "l"})) == tokens
+    assert dict(unseen_words("", text, {"the", "dog", "see", "sees", "l", "h"})) == tokens

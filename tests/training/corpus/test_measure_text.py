@@ -135,6 +135,16 @@ def test_the_validation_set_tells_which_unseen_words_its_targets_keep(run, tmp_p
     assert found.left_out == counted | {UNSEEN: 0} | lost
 
 
+def test_a_token_that_most_targets_lack_is_none_of_its_kind(run, tmp_path):
+    pairs = [("B2Gold is", "gold ye"), ("the B2Gold", "gold"), ("F5Key is", "F5Key"), ("D7Key is", "ye"), ("9 %", "9")]
+    (tmp_path / "train.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs))
+    data = run.config().data.model_copy(update={"train": ParallelFiles(tsv=str(tmp_path / "train.tsv"))})
+    corpus = Corpus(run.config().model_copy(update={"data": data}))
+    found = count_texts(corpus, len(pairs), TokenizerPair.load(run.tokenizer).src)
+    assert found.left_out_tokens == "B2Gold"
+    assert found.left_out == {"digits": 3, "numbered": 1, "percent": 1}
+
+
 HEADINGS = Path(__file__).parents[2] / "data" / "text" / "unknown_headings.txt"
 
 

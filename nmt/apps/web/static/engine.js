@@ -1,7 +1,7 @@
 // A model in the browser: its decoder in WebAssembly, and the rules of `nmt translate` around it. Runs in a worker of
 // nmt.js, and in node.
 import { Tokenizer, clean } from "./tokenizer.js";
-import { LEADING, PLACEHOLDERS, Protected, asRead, correctionOf, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, octavesOf, readWith, split, stripped, trimmed, unseenWords, unusual, withMarker, withinSymbols, wordsLacking, wrongNumbers } from "./text.js";
+import { LEADING, PLACEHOLDERS, Protected, asRead, correctionOf, countCopied, edges, expectedChrf, findSpansOfModel, hasWords, isCopy, isSymbol, lineStarts, listMarker, loopIn, lostMarks, missing, octavesOf, readWith, split, stripped, trimmed, unseenWords, unusual, withMarker, withinSymbols, withoutParts, wordsLacking, wrongNumbers } from "./text.js";
 
 const EOS = 3;
 const USABLE_CHRF = 30; // of nmt/translation/translation.py
@@ -168,7 +168,7 @@ export class Engine {
   // nmt/translation/texts.py
   _segments(source, direction, corrected = new Map()) {
     const { manifest } = this, { options } = manifest, copies = manifest.placeholders.length > 0, limit = manifest.max_src_len - 1;
-    const [text, spans] = readWith(this.learned, source, options.protect ? findSpansOfModel(source, manifest.symbols, (sign) => this.src.lacks(sign) || this.tgt.lacks(sign)) : []), [start, end] = stripped(text, 0, text.length);
+    const [text, spans] = readWith(this.learned, source, options.protect ? findSpansOfModel(source, [...manifest.symbols, ...direction.left_out], (sign) => this.src.lacks(sign) || this.tgt.lacks(sign)) : []), [start, end] = stripped(text, 0, text.length);
     if (start === end) return { lead: text, segments: [] };
     const symbolSpans = new Set(spans.filter((span) => isSymbol(text.slice(...span)))), unbroken = spans.filter((span) => !symbolSpans.has(span));
     const inside = (from, to) => { // but for the symbols around it
@@ -295,7 +295,7 @@ export class Engine {
         truncated: segments.some((segment) => segment.ids.length >= this.manifest.max_src_len),
         loop_unresolved: parts.some(({ ids, source: from }) => !!loopIn(ids, from)),
         copied_source: direction.src.code !== direction.tgt.code && isCopy(copied),
-        protected_lost: [...new Set(lost)], numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
+        protected_lost: withoutParts(lost, source), numbers_missed: numbers, unusual_source: unusual(plain, numTokens, this.manifest.statistics, this.octaves),
         doubtful: expected_chrf < USABLE_CHRF,
       };
       const flags = Object.fromEntries(Object.entries(found).filter(([, value]) => value === true || value.length));

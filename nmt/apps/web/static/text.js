@@ -108,7 +108,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), PLACES = new RegExp(PLACE, "yu"), PRINTED_TOKENS = new RegExp(PRINTED_TOKEN, "gu"), CODE_SIGNS = new RegExp(CODE_SIGN, "u"), NUMBERS_ALONE = new RegExp(`^(?:${NUMBER_ALONE})$`, "u"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), ONE_WORD = new RegExp(`^(?:${ALPHABETIC_WORD})$`, "u"), PLACES = new RegExp(PLACE, "yu"), PRINTED_TOKENS = new RegExp(PRINTED_TOKEN, "gu"), CODE_SIGNS = new RegExp(CODE_SIGN, "u"), NUMBERS_ALONE = new RegExp(`^(?:${NUMBER_ALONE})$`, "u"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -161,7 +161,7 @@ function endOfMark(text, start, end, isChinese) {
 
 // The spans of a text, with the signs that `lacks` says the model cannot write.
 export function findSpansOfModel(text, symbols, lacks) {
-  const spans = findSpans(text, symbols), signs = [...text.matchAll(SIGNS_OF_NUMBERS)].filter(({ groups }) => lacks(groups.sign)).map(({ 0: sign, index }) => [index, index + sign.length]);
+  const spans = findSpans(text, symbols), signs = [...text.matchAll(SIGNS_OF_NUMBERS)].filter(({ 0: sign, groups }) => lacks(groups.sign) && !symbols.includes(sign)).map(({ 0: sign, index }) => [index, index + sign.length]);
   return [...spans, ...signs.filter(([start, end]) => !spans.some((span) => span[0] < end && start < span[1]))].sort((a, b) => a[0] - b[0]);
 }
 
@@ -238,30 +238,65 @@ export function wordsLacking(text, lacks) {
 // The octave of the frequency of each word that training has seen: 0 for one source, n for 2^n and more.
 export const octavesOf = (statistics) => new Map([statistics?.once ?? "", ...(statistics?.words ?? [])].flatMap((words, i) => words.split(" ").filter(Boolean).map((word) => [word, i])));
 
-// The words of a text, in alphabets, and its tokens outside of spans that training has not seen, but of kinds that targets leave out.
-export function unseenWords(text, outside, octaves, leftOut) {
-  if (leftOut.includes("words and forms")) return []; // they were not counted
-  const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text);
-  const unseen = [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
-    if (octaves.has(word.toLowerCase())) return false;
-    const isSmall = isLoud || !/^\p{Uppercase}/u.test(word), rest = [...word].slice(1).join("");
-    PLACES.lastIndex = index;
-    const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
-    return !leftOut.includes(`${isSmall ? "small" : /\p{Uppercase}/u.test(rest) && !hasSmall(rest) ? "capitals" : "capital"} ${place}`);
-  }).map(([word]) => word);
-  const tokens = (outside.match(PRINTED_TOKENS) ?? []).filter((printed) => !/^\p{L}+$/u.test(printed)).map((printed) => {
+const UNSEEN = "words, forms and tokens"; // of models that did not count them
+
+// The tokens of a text, without the quotation marks and the punctuation around them, that are no words.
+function* tokensWithSigns(text) {
+  for (const [printed] of text.matchAll(PRINTED_TOKENS)) {
     let start = 0, end = printed.length;
     while (start < end && BEFORE_TOKEN.includes(printed[start])) start++;
     while (start < end && AFTER_TOKEN.includes(printed[end - 1])) end--;
-    return printed.slice(start, end);
-  }).filter((token) => {
-    const form = token.replace(ALPHABETIC_WORDS, "a").replace(/\p{Nd}+/gu, "0").replace(/([^a0])\1+/gu, "$1"), words = token.match(ALPHABETIC_WORDS) ?? [];
-    if (/^[a0]*$/.test(form) || !/[a0]/.test(form)) return false;
-    const seen = words.map((word) => octaves.has(word.toLowerCase()) && ([...word].length > 1 || token.includes("-"))), allSeen = seen.every(Boolean);
-    if ((words.length ? allSeen : NUMBERS_ALONE.test(token)) && !CODE_SIGNS.test(token)) return false;
-    return !leftOut.includes(`form ${form} ${allSeen ? "seen" : seen.some(Boolean) ? "partly seen" : "unseen"}`);
+    const token = printed.slice(start, end);
+    if (token && !/^\p{L}+$/u.test(printed) && !ONE_WORD.test(token)) yield token;
+  }
+}
+
+// How a token is written: a, A or x for words, 0 for numbers, and its signs, each once.
+function formOf(token, share) {
+  if (/\p{L}°/u.test(token)) return "°";
+  if (/[\p{L}\p{N}_][,;!?…]\p{L}|\p{L}[,;!?…][\p{L}\p{N}_]/u.test(token)) return ";";
+  const letter = (word) => share !== "unseen" ? "a" : [...word].length === 1 && !token.includes("-") ? "x" : /^\p{Uppercase}/u.test(word) ? "A" : "a";
+  const form = token.replace(ALPHABETIC_WORDS, letter).replace(/\p{Nd}+/gu, "0").replace(/([^\p{L}\p{N}_])\1+/gu, "$1");
+  return `${share === "partly seen" ? form.replace(/(?<=a[-/])(?:a[-/])+(?=a)/gu, "") : form} ${share}`;
+}
+
+// The words of a text, in alphabets, and its tokens outside of spans that training has not seen, but those, and of kinds, that targets leave out.
+export function unseenWords(text, outside, octaves, leftOut) {
+  if (leftOut.includes(UNSEEN)) return []; // they were not counted
+  const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text), hasSeen = (word) => octaves.has(word.toLowerCase());
+  const caseOf = (word, parts) => {
+    const rest = [...word].slice(1).join("");
+    if (isLoud) return "small";
+    if (/\p{Uppercase}/u.test(rest) && !hasSmall(rest)) return "capitals";
+    if (parts.length > 1) return parts.every(hasSeen) ? "glued" : "mixed";
+    return /^\p{Uppercase}/u.test(word) ? "capital" : "small";
+  };
+  const unseen = [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
+    const parts = word.split(/(?<=[a-z])(?=[A-Z])/);
+    if (parts.length === 1 && hasSeen(word)) return false;
+    PLACES.lastIndex = index;
+    const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
+    return !leftOut.includes(`${caseOf(word, parts)} ${place}`);
+  }).map(([word]) => word);
+  const tokens = [...tokensWithSigns(outside)].filter((token) => {
+    const words = token.match(ALPHABETIC_WORDS) ?? [], hasLetters = /-|^\p{Nd}+\p{L}/u.test(token);
+    const seen = words.map((word) => hasSeen(word) && ([...word].length > 1 || hasLetters)), allSeen = seen.every(Boolean);
+    if ((words.length ? allSeen : NUMBERS_ALONE.test(token) || !/\p{Nd}/u.test(token)) && !CODE_SIGNS.test(token)) return false;
+    return !leftOut.includes(`form ${formOf(token, allSeen ? "seen" : seen.some(Boolean) ? "partly seen" : "unseen")}`);
   });
   return [...unseen, ...tokens];
+}
+
+// What is lost, each once, without what the source has only within longer ones.
+export function withoutParts(lost, source) {
+  const whole = new Set();
+  let rest = source;
+  for (const item of [...new Set(lost)].sort((a, b) => [...b].length - [...a].length)) {
+    if (!rest.includes(item) && source.includes(item)) continue;
+    whole.add(item);
+    rest = rest.replaceAll(item, "\0");
+  }
+  return [...new Set(lost)].filter((item) => whole.has(item));
 }
 
 // What the output lacks of a source: words beside marks that prose does not have, odd and unknown words, marks of prose.
@@ -274,7 +309,7 @@ export function lostMarks(source, output, spans = [], leftOut = [], unknown = []
   const prose = marksLeftOut(read, written), halves = prose.has("opening") === prose.has("closing") ? [] : ["opening", "closing"];
   const ofProse = [...prose].filter(([kind]) => !leftOut.includes(kind) || halves.includes(kind)).map(([, mark]) => mark);
   const [inWords, odd, marks] = [words, [...read.matchAll(ODD_WORDS)].filter(({ 0: word, groups }) => !written.includes(word) && !leftOut.some((kind) => groups[kind] !== undefined)), ofProse].map((some) => some.map(({ 0: word, index }) => source.slice(index, index + word.length)));
-  return [...[...inWords, ...odd].map((word) => word.replace(/[.,!?]+$/, "")), ...unknown.filter((word) => !output.includes(word)), ...marks];
+  return [...[...inWords, ...odd].map((word) => word.replace(/[.,!?]+$/, "")), ...unknown.filter((word, i) => unknown.indexOf(word) === i && output.split(word).length <= unknown.filter((other) => other === word).length), ...marks].filter((word) => !leftOut.includes(word));
 }
 
 export function missing(spans, text) {
