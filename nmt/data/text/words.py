@@ -90,18 +90,19 @@ def letter_runs(text: str) -> list[str]:
 def unseen_words(text: str, outside: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield each word of `text`, in alphabets, that is not among those `seen`, in lower case; with its kind.
 
-    A kind says how the word is written and where it stands. A word with a capital within, as camelCase, is yielded even
-    if it is seen. Then the tokens of `outside`, the text without its spans, that have signs or digits, as apt-get and
-    100px, but none of prose whose words are all seen. Their kind says which signs stand where, and whether words are
-    seen. Which kinds targets keep is to be counted.
+    A kind says how the word is written and where it stands. Of a word with a capital within, as camelCase, the parts
+    count, because two words may be glued by mistake. Then the tokens of `outside`, the text without its spans, that
+    have signs or digits, as apt-get and 100px, but none of prose whose words are all seen. Their kind says which signs
+    stand where, and whether words are seen. Which kinds targets keep is to be counted.
     """
     is_loud = text.isupper() and " " in text  # not: 看README
     for match in WORD_IN_ALPHABET.finditer(text):
         word = match[0]
         parts = re.split(_CASE_CHANGE, word)
-        if len(parts) > 1 or word.lower() not in seen:
+        if not all(part.lower() in seen for part in parts):
+            case = "mixed" if len(parts) > 1 else "capital" if word[0].isupper() else "small"
+            case = "small" if is_loud else "capitals" if word[1:].isupper() else case
             place = _PLACE.match(text, match.start())
-            case = "small" if is_loud else _case(word, is_glued=all(part.lower() in seen for part in parts))
             yield word, f"{case} {place.lastgroup if place else 'within'}"
     for token in tokens_with_signs(outside):
         words = [word.lower() for word in WORD_IN_ALPHABET.findall(token)]
@@ -122,15 +123,6 @@ def tokens_with_signs(text: str) -> Iterator[str]:
             yield token
 
 
-def _case(word: str, *, is_glued: bool) -> str:
-    """Return how a word is written; if it has a capital within, whether it `is_glued` of words, as sleepThe."""
-    if word[1:].isupper():
-        return "capitals"
-    if re.search(_CASE_CHANGE, word):
-        return "glued" if is_glued else "mixed"
-    return "capital" if word[0].isupper() else "small"
-
-
 def _form(token: str, share: str) -> str:
     """Return how a token is written: a, A or x for words, 0 for numbers, and its signs, each once."""
     if re.search(r"[^\W\d_]°", token):  # n°5
@@ -144,5 +136,4 @@ def _form(token: str, share: str) -> str:
         return "x" if len(word[0]) == 1 and "-" not in token else "A" if word[0][0].isupper() else "a"
 
     form = re.sub(r"([^\w])\1+", r"\1", re.sub(r"\d+", "0", WORD_IN_ALPHABET.sub(letter, token)))
-    is_of_words = share == "partly seen"  # of any number
-    return f"{re.sub(r'(?<=a[-/])(?:a[-/])+(?=a)', '', form) if is_of_words else form} {share}"
+    return f"{form} {share}"

@@ -257,7 +257,7 @@ function formOf(token, share) {
   if (/[\p{L}\p{N}_][,;!?…]\p{L}|\p{L}[,;!?…][\p{L}\p{N}_]/u.test(token)) return ";";
   const letter = (word) => share !== "unseen" ? "a" : [...word].length === 1 && !token.includes("-") ? "x" : /^\p{Uppercase}/u.test(word) ? "A" : "a";
   const form = token.replace(ALPHABETIC_WORDS, letter).replace(/\p{Nd}+/gu, "0").replace(/([^\p{L}\p{N}_])\1+/gu, "$1");
-  return `${share === "partly seen" ? form.replace(/(?<=a[-/])(?:a[-/])+(?=a)/gu, "") : form} ${share}`;
+  return `${form} ${share}`;
 }
 
 // The words of a text, in alphabets, and its tokens outside of spans that training has not seen, but those, and of kinds, that targets leave out.
@@ -268,12 +268,11 @@ export function unseenWords(text, outside, octaves, leftOut) {
     const rest = [...word].slice(1).join("");
     if (isLoud) return "small";
     if (/\p{Uppercase}/u.test(rest) && !hasSmall(rest)) return "capitals";
-    if (parts.length > 1) return parts.every(hasSeen) ? "glued" : "mixed";
-    return /^\p{Uppercase}/u.test(word) ? "capital" : "small";
+    return parts.length > 1 ? "mixed" : /^\p{Uppercase}/u.test(word) ? "capital" : "small";
   };
   const unseen = [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
     const parts = word.split(/(?<=[a-z])(?=[A-Z])/);
-    if (parts.length === 1 && hasSeen(word)) return false;
+    if (parts.every(hasSeen)) return false;
     PLACES.lastIndex = index;
     const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
     return !leftOut.includes(`${caseOf(word, parts)} ${place}`);
