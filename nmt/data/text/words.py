@@ -98,6 +98,8 @@ def unseen_words(text: str, outside: str, seen: Container[str]) -> Iterator[tupl
     is_loud = text.isupper() and " " in text  # not: 看README
     for match in WORD_IN_ALPHABET.finditer(text):
         word = match[0]
+        if word[1:].islower() and word.lower() in seen:  # most words
+            continue
         parts = re.split(_CASE_CHANGE, word)
         if not all(part.lower() in seen for part in parts):
             case = "mixed" if len(parts) > 1 else "capital" if word[0].isupper() else "small"
