@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.linear import has_triton
-from nmt.model.kernels.packing import Segments, compiles_each_shape
+from nmt.model.kernels.packing import ROW_MULTIPLE, Segments, compiles_each_shape
 from nmt.model.masks import AttentionMask
 
 MAX_HEAD_SIZE = 128  # of the kernel for segments
-SHORT = 32  # positions per row up to which training in bf16 on a CPU is faster with attention in fp32
+SHORT = 32  # positions per row up to which training in bf16 on a CPU pads its rows to few shapes
+_WIDTH_MULTIPLE = 8  # positions: torch's softmax of other widths on a CPU takes up to twelve times as long
 
 Formula = Callable[[Tensor, Tensor, Tensor, AttentionMask], tuple[Tensor, Tensor]]
 """`nmt.model.attention.attend` with a score and its dropout."""
@@ -48,7 +49,7 @@ def attend_by_kernel(
     if queries is None or keys is None:
         if has_kernel:
             return sdpa(query, key_value, mask, dropout.rate if dropout.training else 0.0)
-        return _attend_padded(formula, query, key_value, mask, is_dot_product)
+        return _attend_padded(formula, query, key_value, mask, dropout if is_dot_product else None)
     query, key, value = (
         packing.unpack(packed.transpose(1, 2)).transpose(1, 2)
         for packing, packed in ((queries, query), (keys, key_value[0]), (keys, key_value[1]))
@@ -59,18 +60,28 @@ def attend_by_kernel(
 
 
 def _attend_padded(
-    formula: Formula, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, is_dot_product: bool
+    formula: Formula, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout: Dropout | None
 ) -> Tensor:
     """Attend by the plain formula: query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K].
 
-    In training, where batches have many shapes, short rows are computed in fp32 if each shape would need a kernel.
+    In training, where batches have many shapes, short rows are padded to few if each shape would need a kernel. Without
+    `dropout`, the scores are others than scaled dot products.
     """
+    key, value = key_value
     trains = query.requires_grad and compiles_each_shape(query)
-    if trains and is_dot_product and max(query.size(2), key_value[0].size(2)) <= SHORT:
-        key, value = (each.float() for each in key_value)
-        bias = None if mask.bias is None else mask.bias.float()
-        return formula(query.float(), key, value, AttentionMask(bias))[0].to(query.dtype)
-    return formula(query, *key_value, mask)[0]
+    if not trains or dropout is None or mask.bias is None or max(query.size(2), key.size(2)) > SHORT:
+        return formula(query, key, value, mask)[0]
+    bias = _padded(mask.bias.expand(len(query), 1, query.size(2), key.size(2)).float(), torch.finfo(query.dtype).min)
+    scores = torch.add(bias, _padded(query) @ _padded(key).transpose(-1, -2), alpha=query.size(-1) ** -0.5)
+    weights = dropout(scores.softmax(-1).to(query.dtype))
+    return (weights @ _padded(value))[: len(query), :, : query.size(2), : query.size(3)]
+
+
+def _padded(rows: Tensor, filler: float = 0.0) -> Tensor:
+    """Return rows [B, H, T, K] with `filler` up to multiples of rows, positions and features."""
+    count, _, length, width = rows.shape
+    missing = (0, -width % _WIDTH_MULTIPLE, 0, -length % _WIDTH_MULTIPLE, 0, 0, 0, -count % ROW_MULTIPLE)
+    return F.pad(rows, missing, value=filler)
 
 
 def sdpa(query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout_rate: float = 0.0) -> Tensor:

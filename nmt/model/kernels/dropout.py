@@ -29,11 +29,9 @@ class Dropout(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Drop elements of `states` in training; return them unchanged in evaluation."""
-        if not self.drops:
-            return states
-        if states.device.type == "cpu":
+        if self.drops and states.device.type == "cpu":
             return states * _draw_mask(states, self.threshold)
-        return F.dropout(states, self.rate)
+        return F.dropout(states, self.rate, self.training)
 
     @property
     def drops(self) -> bool:
@@ -43,18 +41,14 @@ class Dropout(nn.Module):
 
 def add_dropped(states: Tensor, branch: Tensor, dropout: Dropout) -> Tensor:
     """Return states + dropout(branch), computed in one pass on a CPU."""
-    if not dropout.drops:
-        return states + branch
-    if branch.device.type == "cpu":
-        return _AddDropped.apply(states, branch, dropout.threshold)
+    if dropout.drops and branch.device.type == "cpu":
+        return torch.addcmul(states, branch, _draw_mask(branch, dropout.threshold))
     return states + dropout(branch)
 
 
 def dropped_relu(hidden: Tensor, dropout: Dropout) -> Tensor:
-    """Return dropout(max(hidden, 0)), computed in one pass on a CPU, which overwrites `hidden`."""
-    if not dropout.drops:
-        return F.relu(hidden)
-    if hidden.device.type == "cpu":
+    """Return dropout(max(hidden, 0)), computed in one pass on a CPU."""
+    if dropout.drops and hidden.device.type == "cpu":
         return _DropAfterReLU.apply(hidden, dropout.threshold)
     return dropout(F.relu(hidden))
 
@@ -74,29 +68,16 @@ def _scale(like: Tensor, threshold: int) -> float:
     return float(torch.tensor(256 / (256 - threshold), dtype=like.dtype))
 
 
-class _AddDropped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, branch: Tensor, threshold: int) -> Tensor:
-        mask = _draw_mask(branch, threshold)
-        ctx.save_for_backward(mask)
-        return torch.addcmul(states, branch, mask)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
-        (mask,) = ctx.saved_tensors
-        return grads[0], grads[0] * mask, None
-
-
 class _DropAfterReLU(torch.autograd.Function):
     """Save only the output, which is positive exactly where the gradient passes."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, threshold: int) -> Tensor:
-        ctx.mark_dirty(hidden)
         ctx.scale = _scale(hidden, threshold)
-        hidden.relu_().mul_(_draw_mask(hidden, threshold))
-        ctx.save_for_backward(hidden)
-        return hidden
+        # Not in place: torch copies the gradients of a view that was overwritten, such as the output of a linear layer.
+        dropped = _draw_mask(hidden, threshold).mul_(hidden).relu_()
+        ctx.save_for_backward(dropped)
+        return dropped
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

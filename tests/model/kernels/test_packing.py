@@ -9,8 +9,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import TrainingConfig
 from nmt.data.store.batching import Batch
+from nmt.model.attention import attend
 from nmt.model.cache import KVCache
+from nmt.model.kernels.attention_kernels import attend_by_kernel
+from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Flattening, Packing, Segments
+from nmt.model.masks import AttentionMask
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.update.loss import BatchLoss
 from nmt.training.update.optimizer import Optimizer
@@ -104,7 +108,8 @@ class Products(TorchDispatchMode):
         self.seen = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm):
+        kinds = (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm, torch.ops.mkldnn._linear_pointwise)
+        if func.overloadpacket in kinds:
             self.seen.append((args[0].dtype, tuple(each.shape for each in args if isinstance(each, torch.Tensor))))
         return func(*args, **(kwargs or {}))
 
@@ -118,6 +123,27 @@ def shapes_of_products(dtype, *widths):
             rows = ragged(*[width, width - 1] * 4)
             step([Batch.from_ids(rows, rows, rows)], 8 * width - 4, 1e-3 / update)
     return {shapes for product_dtype, shapes in products.seen if product_dtype == dtype}
+
+
+@pytest.mark.parametrize(("num_queries", "num_keys", "rate"), [(5, 5, 0.0), (7, 11, 0.0), (8, 16, 0.5), (1, 3, 0.0)])
+def test_in_bf16_on_a_cpu_padded_attention_is_that_of_the_formula(num_queries, num_keys, rate):
+    sizes = (num_queries, num_keys, num_keys)
+    rows = [torch.randn(3, 2, size, 6).bfloat16().requires_grad_() for size in sizes]
+    hidden = torch.zeros(3, 1, 1, num_keys).bool()
+    hidden[0, ..., 1:] = True
+    bias = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.bfloat16).min)
+    dropout = Dropout(rate)
+    torch.manual_seed(1)
+    pooled = attend_by_kernel(None, rows[0], rows[1:], AttentionMask(bias.bfloat16()), dropout, True)
+    if rate:
+        assert not pooled.equal(attend_by_kernel(None, rows[0], rows[1:], AttentionMask(bias), dropout, True))
+        return
+    exact = [each.detach().float().requires_grad_() for each in rows]
+    expected = attend(*exact, AttentionMask(bias))[0]
+    grads = torch.autograd.grad(pooled.float().square().sum(), rows)
+    expected_grads = torch.autograd.grad(expected.square().sum(), exact)
+    for got, wanted in zip((pooled, *grads), (expected, *expected_grads), strict=True):
+        assert torch.allclose(got.float(), wanted, atol=0.05, rtol=0.05)
 
 
 def test_in_bf16_on_a_cpu_batches_of_any_shape_have_products_of_the_same_shapes():
