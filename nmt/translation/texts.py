@@ -41,7 +41,7 @@ _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would c
 _TOO_MANY = 1 << 30
 _LETTERS = "A-Za-zÀ-ÖØ-öø-ıĴ-žЀ-џ"
 PLAIN = re.compile(
-    rf"[{_LETTERS}](?:[{_LETTERS} ,]++|-(?=[{_LETTERS}]{{2}})|(?<=[{_LETTERS}])['’](?=[{_LETTERS}])"
+    rf"[{_LETTERS}](?:[{_LETTERS} ,]++|-(?=[{_LETTERS}]{{2}})|(?<=[{_LETTERS}])'(?=[{_LETTERS}])"
     rf"|(?<= )\d{{1,4}}(?=[ ,]))*+(?<=[{_LETTERS}])[.!?]?"
 )
 """One sentence of plain words, as 98% of the lines of Multi30k are (docs/log/translation-speed.md, 2026-11-28).

@@ -15,6 +15,8 @@ from nmt.base.patterns import lazy_pattern
 from nmt.data.text.numbers import has_words
 from nmt.data.text.spans import SYMBOL, Span
 
+VERSION = 2  # of the rules; increase it when they start to read a text otherwise: token stores are then rebuilt
+
 # Outside of the scripts that are written with joiners and zero-width spaces, and of symbols that they join to an emoji.
 _JOINED = (
     "\u0600-\u109f\u1700-\u1cff\u2190-\u2bff\u20e3\ua800-\uabff\ufb50-\ufdff\ufe0f\ufe70-\ufefc"
@@ -31,6 +33,8 @@ SPACES = "[\u000b\u000c\u001c-\u001f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\
 # Several spaces within a sentence; those after it, and at the ends of a line, stay.
 SPACE_RUN = rf"(?<=[^\s.!?…。！？”»\"')\]])[ {SPACES[1:-1]}]{{2,}}(?=\S|\Z)"
 HYPHENS = "[\u2010\u2011]"
+_APOSTROPHES = "\u00b4\u2018\u2019\uff07"
+WITHIN_WORDS = rf"(?<=[\w\u0300-\u036f])[{_APOSTROPHES}](?=[^\W\d_])"  # not as quotation marks: l’homme, don´t
 LIGATURES = "[\u0132\u0133\u01c4-\u01cc\u01f1-\u01f3\ufb00-\ufb4f\ufb50-\ufc5d\ufc64-\ufd3d\ufd50-\ufdef\ufe80-\ufefc]"
 FORMS = (
     "[\u017f\u3000\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uff9f\U0001d400-\U0001d7ff]"  # full width, formulas
@@ -40,17 +44,19 @@ _TYPOGRAPHIC = "[\u00a0\u2007\u202f](?=[?!:;»%€])|(?<=«)[\u00a0\u2007\u202f]
 
 # All that may be rewritten, in two searches: a class within 16 bits takes a fraction of the time of one beyond.
 _CHANGEABLE = lazy_pattern(
-    "[\u0000-\u0009\u000b\u000c\u000e-\u001f\u007f-\u00a0\u00ad\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u0640\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u2011\u2028-\u202f\u205f-\u206f"
-    "\u3000\u3164\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffa0\ufff9-\ufffb]"
+    "[\u0000-\u0009\u000b\u000c\u000e-\u001f\u007f-\u00a0\u00ad\u00b4\u0132\u0133\u017f\u01c4-\u01cc\u01f1-\u01f3\u034f\u061c\u0640\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u2011\u2018\u2019\u2028-\u202f\u205f-\u206f"
+    "\u3000\u3164\ufb00-\ufdef\ufe00-\ufe0f\ufe80-\ufeff\uff07\uff10-\uff19\uff21-\uff3a\uff41-\uff5a\uff66-\uffa0\ufff9-\ufffb]"
 )
 _CHANGEABLE_BEYOND = lazy_pattern(
     "[\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001d400-\U0001d7ff\U000e0001-\U000e01ef]"
 )
-_UNCHANGED = lazy_pattern("[ -~\u00a1-\u00ac\u00ae-\u0131\u0134-\u017e\u2013\u2014\u2018-\u201e\u2026]*")  # most texts
-_MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029]*"
+_UNCHANGED = lazy_pattern(
+    "[ -~\u00a1-\u00ac\u00ae-\u00b3\u00b5-\u0131\u0134-\u017e\u2013\u2014\u201a-\u201e\u2026]*"
+)  # most texts
+_MARKS = r"[^\w\s\x00-\xbf\u2010-\u2027\u2030-\u205e\u2070-\u20cf\u2100-\u2cee\u3001-\u3029\uff07]*"
 # A character with all that may combine with it, and what is behind a joiner.
 _CLUSTER = lazy_pattern(
-    rf"(?P<run>{SPACE_RUN})|[\u1100-\u11ff\uac00-\ud7ff]+|.{_MARKS}(?:(?<=[\u034f\u200b-\u200d\ufe00-\ufe0f])\S{_MARKS})*[\uff9e\uff9f]?|\n"
+    rf"(?P<run>{SPACE_RUN})|(?P<apostrophe>{WITHIN_WORDS})|[\u1100-\u11ff\uac00-\ud7ff]+|.{_MARKS}(?:(?<=[\u034f\u200b-\u200d\ufe00-\ufe0f])\S{_MARKS})*[\uff9e\uff9f]?|\n"
 )
 
 
@@ -90,7 +96,9 @@ class CharacterRule:
         at = 0
         for span in (*spans, Span(len(text), len(text) + 1)):  # the last one stands for the end
             for cluster in _CLUSTER.finditer(text[at : span.start]):
-                parts.append(" " if cluster["run"] else self(cluster[0]))
+                stands_for = " " if cluster["run"] else "'" if cluster["apostrophe"] else None
+                is_learned = cluster["apostrophe"] and self.learned.issuperset(cluster[0])
+                parts.append(self(cluster[0]) if stands_for is None or is_learned else stands_for)
                 places += [at + cluster.start()] * len(parts[-1])
             moved.append(Span(len(places), len(places) + span.end - span.start))
             parts.append(text[span.start : span.end])
@@ -102,6 +110,8 @@ class CharacterRule:
         found = match[0]
         if found[0] in "\u2010\u2011":
             return "-"
+        if found in _APOSTROPHES:
+            return found if self.learned.issuperset(found) else "'"
         if match["ligatures"] or match["letters_in_full_width"]:
             return found if self.learned.issuperset(found) else normalize("NFKC", found)
         return " " if found.isspace() else ""
@@ -114,7 +124,7 @@ _IN_BOTH = (
 )
 AS_READ = CharacterRule(
     f"(?P<several_spaces>{SPACE_RUN})|{_IN_BOTH}|(?P<unusual_spaces>{SPACES})|(?P<letters_in_full_width>{FORMS})"
-    "|(?P<stretched_letters>\u0640)"
+    f"|(?P<stretched_letters>\u0640)|(?P<typographic_apostrophes>{WITHIN_WORDS})"
 )
 """The rule for sources."""
 AS_WRITTEN = CharacterRule(f"{_IN_BOTH}|(?P<unusual_spaces>(?!{_TYPOGRAPHIC}){SPACES})|(?P<letters_in_full_width>(?!))")

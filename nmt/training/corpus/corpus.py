@@ -32,6 +32,7 @@ from nmt.data.read.lines import open_text
 from nmt.data.read.pairs import SentencePair, all_paths, paths_of, read_parallel, refuse_pipes
 from nmt.data.store.holdout import HOLDOUT_SEED, Holdout, choose_groups, choose_holdout
 from nmt.data.store.report import SPLITS, CorpusCounts, Split
+from nmt.data.text.characters import VERSION as CHARACTERS_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class Corpus:
             "files": self._hashes,
             "forms": {name: list(map(_form_of, corpora)) for name, corpora in self._sets.items()},
             "held_out": [self.missing, data.holdout_size, data.holdout_groups, HOLDOUT_SEED] if self.missing else [],
-            "characters": data.characters,
+            "characters": CHARACTERS_VERSION if data.characters == "normalized" else data.characters,
             "mono_tgt": data.mono_tgt and sha256_of(Path(data.mono_tgt)),
             "filters": [*versions, *(each.model_dump() for each in self._filters)] if self.has_filters else [],
         }

@@ -58,6 +58,25 @@ def test_what_a_script_needs_and_what_means_something_else_stays(text):
     assert AS_WRITTEN(text) == text
 
 
+@pytest.mark.parametrize("apostrophe", "’‘´＇")
+def test_an_apostrophe_within_a_word_is_read_as_one_of_ascii(apostrophe):
+    written = "aujourd’hui l’été don’t O’Brien’s 1990’s".replace("’", apostrophe)
+    plain = "aujourd'hui l'été don't O'Brien's 1990's"
+    for text in (written, unicodedata.normalize("NFD", written)):
+        assert AS_READ(text) == AS_READ.read(text, []).text == plain
+        assert AS_READ.read(f"{text} {{x’y}}", [Span(len(text) + 1, len(text) + 6)]).text == f"{plain} {{x’y}}"
+    assert AS_WRITTEN(written) == written
+    learned = CharacterRule(AS_READ.pattern, frozenset(apostrophe))
+    assert learned(written) == learned.read(written + " ﬁ", []).text.removesuffix(" fi") == written
+
+
+@pytest.mark.parametrize(
+    "text", ["‘so’ he said", "the dogs’ tails", "rock ’n’ roll", "1’000 francs", "«’t»", "Hawaiʻi ʼa"]
+)
+def test_quotation_marks_and_apostrophes_at_the_end_of_words_stay(text):
+    assert AS_READ(text) == AS_READ.read(text + " ﬁ", []).text.removesuffix(" fi") == text
+
+
 def test_half_width_katakana_and_arabic_forms_are_letters():
     assert AS_READ("ｶﾞｷﾞ") == AS_READ.read("ｶﾞｷﾞ", []).text == "ガギ"
     assert AS_READ("\ufefb") == "لا"

@@ -23,6 +23,7 @@ const REWRITTEN = new RegExp([
   `(?<run>(?<=[^${WHITE}.!?…。！？”»"')\\]])[ \\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f]{2,}(?=[^${WHITE}]|$))`,
   "(?<space>[\\u000b\\u000c\\u001c-\\u001f\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f])",
   "(?<hyphen>[\\u2010\\u2011])",
+  "(?<apostrophe>(?<=[\\p{L}\\p{N}_\\u0300-\\u036f])[\\u00b4\\u2018\\u2019\\uff07](?=[\\p{L}\\p{Nl}\\p{No}]))",
   "(?<letters>[\\u0132\\u0133\\u01c4-\\u01cc\\u01f1-\\u01f3\\ufb00-\\ufb4f\\ufb50-\\ufc5d\\ufc64-\\ufd3d\\ufd50-\\ufdef\\ufe80-\\ufefc]|" +
     "[\\u017f\\u3000\\uff10-\\uff19\\uff21-\\uff3a\\uff41-\\uff5a\\uff66-\\uff9f\\u{1d400}-\\u{1d7ff}])",
   "[\\u0000-\\u0008\\u000e-\\u001b\\u007f-\\u0084\\u0086-\\u009f\\u00ad\\u061c\\u0640\\u115f\\u1160\\u17b4\\u17b5\\u200e\\u200f\\u202a-\\u202e" +
@@ -34,7 +35,8 @@ const REWRITTEN = new RegExp([
 export function rewritten(text, learned) {
   const knows = (found) => learned.size > 0 && [...found].every((character) => learned.has(character));
   const replaced = text.replace(REWRITTEN, (...match) => {
-    const { letters, hyphen, space, run } = match.at(-1);
+    const { apostrophe, letters, hyphen, space, run } = match.at(-1);
+    if (apostrophe) return knows(apostrophe) ? apostrophe : "'";
     if (letters) return knows(letters) ? letters : letters.normalize("NFKC");
     return hyphen ? "-" : space || run ? " " : "";
   });
