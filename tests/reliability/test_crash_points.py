@@ -211,7 +211,9 @@ class Review:
 
     def read(self, here: Path) -> str:
         (here / "a.txt").write_text("12\n")
-        (text,) = read_reviewed(here / "list.tmx", open_document(here / "a.txt").blocks)
+        (text,) = read_reviewed(
+            (here / "list.tmx").read_bytes(), here / "list.tmx", open_document(here / "a.txt").blocks
+        )
         (here / "a.txt").unlink()
         return text
 
@@ -227,7 +229,7 @@ class Reviewed:
 
     def save(self, here: Path) -> None:
         document = open_document(here / "source.md")
-        written = read_reviewed(here / "list.tmx", document.blocks)
+        written = read_reviewed((here / "list.tmx").read_bytes(), here / "list.tmx", document.blocks)
         save_document(document, written, "de", here / "source.md", here / "out.md")
 
     def read(self, here: Path) -> str:

@@ -130,7 +130,8 @@ def translate_document(
     document = open_document(source, column, lines)
     direction = chain.languages.direction(request.to, request.from_)
     if reviewed is not None:
-        save_document(document, read_reviewed(reviewed, document.blocks), direction.tgt, source, output)
+        written = read_reviewed(reviewed.read_bytes(), reviewed, document.blocks)
+        save_document(document, written, direction.tgt, source, output)
         return
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)

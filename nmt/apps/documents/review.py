@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from nmt.apps.documents.archives import MAX_BYTES, unpack
 from nmt.apps.documents.blocks import CONTROL, Block, decode, squeezed
 from nmt.apps.documents.markup import check_xml
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.base.errors import DataError, require
 from nmt.base.files import write_atomically
 from nmt.base.languages import Direction
-from nmt.data.read.formats.xlsx import open_sheet
+from nmt.data.read.formats.xlsx import MAX_ROWS, open_sheet
 
 SUFFIXES = (".xlsx", ".html", ".tmx", ".xlf")
 _COLUMNS = ("number", "place", "source", "translation", "review", "expected chrF", "origin", "marks")
 _READ_COLUMNS = ("number", "source", "translation")
+_MAX_COLUMNS = 50  # a person may have added some
 _TEXTS = ("seg", "source", "target")  # elements
 _WIDTHS = {"C": 60, "D": 60, "E": 40, "H": 30}
 # Of a file: its head, a row, its tail.
@@ -94,53 +98,58 @@ def entry_of(number: int, block: Block, translated: TranslatedBlock) -> Entry:
 
 
 def write_review(path: Path, entries: Sequence[Entry], direction: Direction) -> None:
-    """Write a list of what to review, sorted by need, in the format given by the extension of `path`."""
-    entries = sorted(entries, key=Entry.need)
+    """Write a list as `review_list` returns it, in the format given by the extension of `path`."""
     with write_atomically(path) as partial:
-        if path.suffix.lower() == ".xlsx":
-            _write_sheet(partial, entries, path)
-            return
-        head, row, tail = (part.strip() for part in _TEMPLATES[path.suffix.lower()].split("\n\n"))
-        languages = {"src": direction.src, "tgt": direction.tgt}
-        lines = [head.format(**languages)]
-        for entry in entries:
-            fields = {name: "" if value is None else escape(str(value)) for name, value in entry._asdict().items()}
-            lines.append(row.format(**fields, **languages))
-        partial.write_text("\n".join([*lines, tail, ""]), encoding="utf-8", newline="\n")
+        partial.write_bytes(review_list(path.suffix.lower(), entries, direction))
 
 
-def _write_sheet(partial: Path, entries: Sequence[Entry], path: Path) -> None:
-    openpyxl = require("xlsx", "openpyxl", "writing .xlsx files", path=path)
+def review_list(suffix: str, entries: Sequence[Entry], direction: Direction) -> bytes:
+    """Return a list of what to review, sorted by need, in the format with the extension `suffix`."""
+    entries = sorted(entries, key=Entry.need)
+    if suffix == ".xlsx":
+        return _sheet(entries)
+    head, row, tail = (part.strip() for part in _TEMPLATES[suffix].split("\n\n"))
+    languages = {"src": direction.src, "tgt": direction.tgt}
+    lines = [head.format(**languages)]
+    for entry in entries:
+        fields = {name: "" if value is None else escape(str(value)) for name, value in entry._asdict().items()}
+        lines.append(row.format(**fields, **languages))
+    return "\n".join([*lines, tail, ""]).encode()
+
+
+def _sheet(entries: Sequence[Entry]) -> bytes:
+    openpyxl = require("xlsx", "openpyxl", "writing .xlsx files")
     book = openpyxl.Workbook()
     sheet = book.active
     sheet.freeze_panes = "A2"
     for entry in [_COLUMNS, *entries]:
         sheet.append(entry)
-        for cell in sheet[sheet.max_row]:
-            cell.alignment = openpyxl.styles.Alignment(wrap_text=True, vertical="top")
-            cell.data_type = "n" if isinstance(cell.value, int | float) else "s"  # a text that begins with = is one
+    for cell in chain.from_iterable(sheet):
+        cell.alignment = openpyxl.styles.Alignment(wrap_text=True, vertical="top")
+        cell.data_type = "n" if isinstance(cell.value, int | float) else "s"  # a text that begins with = is one
     for letter, width in _WIDTHS.items():
         sheet.column_dimensions[letter].width = width
-    book.save(partial)
+    content = BytesIO()
+    book.save(content)
+    return content.getvalue()
 
 
-def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
-    """Return the blocks of a document as the corrected list `path` has them.
+def read_reviewed(content: bytes, path: Path, blocks: Sequence[Block], limit: int = MAX_BYTES) -> list[str]:
+    """Return the blocks of a document as the corrected list `content` has them; `path` names its format.
 
-    DataError if the list is one of another document, lacks some of the blocks, or a translation lacks a mark.
+    DataError if the list is one of another document, lacks some of the blocks, or takes more than `limit` bytes when
+    unpacked, or if a translation lacks a mark.
     """
-    rows = {number: texts for number, *texts in _rows(path)}
+    rows = {number: texts for number, *texts in _rows(content, path, limit)}
+    hint = "give the list of this document, with its columns number and source as they were"
     written = []
     for number, block in enumerate(blocks, 1):
-        source, translation = rows.get(str(number), ("", ""))
+        source, translation = rows.pop(str(number), ("", ""))
         wanted = CONTROL.sub("", block.with_marks())
         if source.split() != wanted.split():
             found = f"has {source[:60]!r}" if source else "is missing"
-            raise DataError(
-                f"number {number} {found}; the document has {wanted[:60]!r}",
-                path=path,
-                hint="give the list of this document, with its columns number and source as they were",
-            )
+            message = f"not the list of this document: number {number} {found}; the document has {wanted[:60]!r}"
+            raise DataError(message, path=path, hint=hint)
         text = block.from_marks(squeezed(translation))
         if text is None:
             marks = " ".join(re.findall(r"\{h\d+\}", source))
@@ -150,21 +159,26 @@ def read_reviewed(path: Path, blocks: Sequence[Block]) -> list[str]:
                 hint="each stands for a tag, such as the beginning or the end of bold letters",
             )
         written.append(text)
+    for other in filter(str.isdecimal, rows):
+        raise DataError(f"not the list of this document: it has no number {other[:60]}", path=path, hint=hint)
     return written
 
 
-def _rows(path: Path) -> Iterator[tuple[str, ...]]:
+def _rows(content: bytes, path: Path, limit: int) -> Iterator[tuple[str, ...]]:
     """Yield numbers, sources and translations."""
-    if path.suffix.lower() == ".xlsx":
-        with open(path, "rb") as file, open_sheet(file, None, path) as sheet:
-            names, *rows = sheet.iter_rows(values_only=True)
+    suffix = path.suffix.lower()
+    if suffix == ".xlsx":
+        with unpack(content, suffix, limit), open_sheet(BytesIO(content), None, path) as sheet:
+            rows = sheet.iter_rows(max_row=MAX_ROWS, max_col=_MAX_COLUMNS, values_only=True)
+            names = next(rows, ())
             for row in rows:
                 cells = {name: str(cell) for name, cell in zip(names, row, strict=True) if cell is not None}
                 yield tuple(cells.get(name, "") for name in _READ_COLUMNS)
         return
-    if path.suffix.lower() == ".html":
-        raise DataError("a list to be read", path=path, hint="correct a list in .xlsx, .tmx or .xlf, and give that")
-    check_xml(text := decode(path.read_bytes()))
+    if suffix not in (".tmx", ".xlf"):
+        raise DataError("not a list to be corrected: give one in .xlsx, .tmx or .xlf", path=path)
+    if check_xml(text := decode(content)) not in ("tmx", "xliff"):
+        raise DataError("not a list of translations: its root element is neither <tmx> nor <xliff>", path=path)
     for unit in ElementTree.fromstring(text).iter():
         number = unit.get("tuid") or unit.get("id")
         texts = ["".join(each.itertext()) for each in unit.iter() if each.tag.rpartition("}")[2] in _TEXTS]

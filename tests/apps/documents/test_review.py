@@ -19,6 +19,10 @@ PAGE = b"<p>12 <b>34</b> 56</p>\n<p>7</p>\n<p>=8 &lt; 9</p>"
 READABLE = [suffix for suffix in SUFFIXES if suffix != ".html"]
 
 
+def read_list(path, blocks):
+    return read_reviewed(path.read_bytes(), path, blocks)
+
+
 def entries() -> list[Entry]:
     blocks = read_document(PAGE, "a.html").blocks
     translations = [
@@ -35,10 +39,10 @@ def test_a_list_that_nobody_changed_gives_the_translations_and_a_corrected_one_t
         pytest.importorskip("openpyxl", reason="needs openpyxl")
     blocks = read_document(PAGE, "a.html").blocks
     write_review(tmp_path / f"a{suffix}", entries(), Direction("en", "de"))
-    assert read_reviewed(tmp_path / f"a{suffix}", blocks) == ["a <b>b</b>\u202f\xa0c", "d", "=e &lt; f"]
+    assert read_list(tmp_path / f"a{suffix}", blocks) == ["a <b>b</b>\u202f\xa0c", "d", "=e &lt; f"]
     corrected = [entry._replace(translation=entry.translation.upper().replace("{H", "{h")) for entry in entries()]
     write_review(tmp_path / f"b{suffix}", corrected, Direction("en", "de"))
-    assert read_reviewed(tmp_path / f"b{suffix}", blocks) == ["A <b>B</b>\u202f\xa0C", "D", "=E &lt; F"]
+    assert read_list(tmp_path / f"b{suffix}", blocks) == ["A <b>B</b>\u202f\xa0C", "D", "=E &lt; F"]
 
 
 def test_what_most_needs_a_review_comes_first_with_its_faults_in_words(tmp_path):
@@ -74,7 +78,7 @@ def test_a_list_that_does_not_fit_the_document_is_refused(change, message, suffi
     first, *others = entries()
     write_review(tmp_path / f"a{suffix}", [first._replace(**change), *others], Direction("en", "de"))
     with pytest.raises(DataError, match=message):
-        read_reviewed(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks)
+        read_list(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,9 @@ def test_a_list_that_does_not_fit_the_document_is_refused(change, message, suffi
         (".tmx", b"<tmx"),
         (".xlf", b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'),
         (".tmx", b"<x/>"),
+        (".tmx", b""),
+        (".xlsx", b""),
+        (".tmx", b'<!DOCTYPE x [<!ENTITY a "b">]><resources><tu tuid="1"/></resources>'),
         (".html", b"<!doctype html><p>x"),
     ],
 )
@@ -92,7 +99,29 @@ def test_what_is_no_list_is_refused(suffix, content, tmp_path):
         pytest.importorskip("openpyxl", reason="needs openpyxl")
     (tmp_path / f"a{suffix}").write_bytes(content)
     with pytest.raises(DataError):
-        read_reviewed(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks)
+        read_list(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks)
+
+
+@pytest.mark.parametrize("suffix", READABLE)
+def test_a_list_of_a_longer_document_that_begins_alike_is_refused(suffix, tmp_path):
+    if suffix == ".xlsx":
+        pytest.importorskip("openpyxl", reason="needs openpyxl")
+    write_review(tmp_path / f"a{suffix}", entries(), Direction("en", "de"))
+    with pytest.raises(DataError, match="not the list of this document: it has no number 3"):
+        read_list(tmp_path / f"a{suffix}", read_document(PAGE, "a.html").blocks[:2])
+
+
+def test_a_workbook_from_a_stranger_takes_little_memory(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl")
+    path = tmp_path / "a.xlsx"
+    blocks = read_document(PAGE, "a.html").blocks
+    write_review(path, entries(), Direction("en", "de"))
+    book = openpyxl.load_workbook(path)
+    book.active["XFD2"] = "a note in the last column"
+    book.save(path)
+    assert read_list(path, blocks)[1] == "d"
+    with pytest.raises(DataError, match="larger than 1,000 bytes when unpacked"):
+        read_reviewed(path.read_bytes(), path, blocks, limit=1000)
 
 
 def test_the_command_writes_the_list_and_the_document_that_it_gives(letters_run, tmp_path):
@@ -124,7 +153,7 @@ def test_pictures_with_titles_and_signs_without_a_letter_do_not_break_a_list(suf
     content = (tmp_path / f"a{suffix}").read_bytes()
     assert suffix == ".xlsx" or not {b"\0", b"\x1b"} & {bytes([each]) for each in content}
     if suffix in READABLE:
-        written = document.content_with(read_reviewed(tmp_path / f"a{suffix}", document.blocks))
+        written = document.content_with(read_list(tmp_path / f"a{suffix}", document.blocks))
         assert b"<title>7</title></svg> 34" in written
 
 
