@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from io import BytesIO
 from itertools import chain
@@ -103,7 +103,7 @@ def write_review(path: Path, entries: Sequence[Entry], direction: Direction) -> 
         partial.write_bytes(review_list(path.suffix.lower(), entries, direction))
 
 
-def review_list(suffix: str, entries: Sequence[Entry], direction: Direction) -> bytes:
+def review_list(suffix: str, entries: Iterable[Entry], direction: Direction) -> bytes:
     """Return a list of what to review, sorted by need, in the format with the extension `suffix`."""
     entries = sorted(entries, key=Entry.need)
     if suffix == ".xlsx":

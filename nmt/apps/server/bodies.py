@@ -95,6 +95,17 @@ class FileBody(Fields):
     """Lines of plain text: keep (each is a text) or join (to paragraphs); by default, as they look."""
 
 
+class DocumentBody(FileBody):
+    """The form of /translate_document."""
+
+    review: Literal["xlsx", "html", "tmx", "xlf"] | None = None
+    """Format of a list of the translations for a person to review; by default, none is written."""
+    reviewed: bytes = b""
+    """A list that a person has corrected, to take the translations from; then `review` has no effect."""
+    reviewedname: str = ""
+    """Its name, with which a form sends it; the ending tells its format: .xlsx, .tmx or .xlf."""
+
+
 class ContentPart(BaseModel):
     """A part of a message; only text is accepted."""
 
@@ -266,6 +277,12 @@ class TranslatedFile(TypedDict, total=False):
     terms_missed: Terms
     flags: Flags
     detectedLanguage: Detection
+
+
+class TranslatedDocument(TranslatedFile, total=False):
+    """The answer of /translate_document."""
+
+    reviewUrl: Annotated[str, Field(description="the list of the translations; absent if nothing was translated")]
 
 
 class Language(TypedDict):

@@ -33,12 +33,12 @@ from nmt.apps.server.bodies import (
     DeepLLanguages,
     DeepLOptions,
     DeepLTerms,
+    DocumentBody,
     Fields,
-    FileBody,
 )
 from nmt.apps.server.files import Files, Kept
 from nmt.apps.server.operations import BYTES, Operation
-from nmt.apps.server.requests import MULTIPART, RequestError, as_json, refusal, unless_gone
+from nmt.apps.server.requests import MULTIPART, RequestError, as_json, as_list, refusal, unless_gone
 from nmt.apps.server.routes import Routed
 from nmt.apps.server.service import Service, with_signs
 from nmt.base.errors import DataError, in_words
@@ -130,7 +130,7 @@ class DeepL:
 
     async def translate(self, request: Request, body: DeepLBody, client: bytes) -> dict[str, object]:
         """Translate a text, or several; with `tag_handling`, keep their tags."""
-        texts = [body.text] if isinstance(body.text, str) else body.text
+        texts = as_list(body.text)
         self._service.check_size(texts)
         glossary = self._glossary(client, body)
         source = body.source_lang or "auto"
@@ -284,7 +284,7 @@ class DeepL:
         """Return a translated document."""
         source = body.source_lang or "auto"
         target = body.target_lang
-        fields = FileBody(file=body.file, filename=body.filename, source=source, target=target)
+        fields = DocumentBody(file=body.file, filename=body.filename, source=source, target=target)
         try:
             content, *_ = await self._files.translate_document(fields, client, glossary)
         except RequestError as error:
@@ -356,9 +356,9 @@ def _symbol(formality: str | None, text: Routed | None) -> str:
     return tag if is_known else ""
 
 
-def _tags(names: str | Sequence[str]) -> list[str]:
+def _tags(names: str | list[str]) -> list[str]:
     """Return names that may be separated by commas."""
-    parts = ",".join([names] if isinstance(names, str) else names).split(",")
+    parts = ",".join(as_list(names)).split(",")
     return [name.strip() for name in parts if name.strip()]
 
 

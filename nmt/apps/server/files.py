@@ -1,4 +1,4 @@
-"""LibreTranslate's API for documents: /translate_file and /download_file."""
+"""LibreTranslate's API for documents, /translate_file and /download_file, and nmt's own, /translate_document."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -17,15 +18,17 @@ from starlette.responses import Response
 
 from nmt.apps.documents.blocks import Document
 from nmt.apps.documents.formats import available_suffixes, read_document
+from nmt.apps.documents.review import entry_of, read_reviewed, review_list
 from nmt.apps.documents.translation import TranslatedBlock
 from nmt.apps.server.blocks import faults_of, translate_blocks
-from nmt.apps.server.bodies import Detection, Fields, FileBody, TranslatedFile
+from nmt.apps.server.bodies import Detection, DocumentBody, Fields, FileBody, TranslatedDocument, TranslatedFile
 from nmt.apps.server.operations import BYTES, Operation
 from nmt.apps.server.requests import MULTIPART, RequestError, refusal, unless_gone
 from nmt.apps.server.service import Service, with_signs
 from nmt.apps.server.settings import MAX_TERMS
 from nmt.apps.server.threads import Threads
 from nmt.base.errors import NmtError
+from nmt.base.languages import Direction
 from nmt.data.text.glossary import Glossary, parse_glossary
 
 log = logging.getLogger(__name__)
@@ -33,6 +36,7 @@ log = logging.getLogger(__name__)
 _NUM_THREADS = 2  # that read and write documents
 _DETECTED_BLOCKS = 50  # from which the language of a document is detected
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_MAX_UNPACKED = 2  # of a list in .xlsx, in bytes: that times the limit of a document
 _KEPT_SECONDS = 600.0
 _KEPT_BYTES = 100_000_000  # of all documents; the oldest are dropped
 
@@ -80,49 +84,69 @@ class Files:
         """The paths, each with its handler."""
         return [
             Operation("/translate_file", self.translate, FileBody, TranslatedFile, [MULTIPART]),
+            Operation("/translate_document", self.translate, DocumentBody, TranslatedDocument, [MULTIPART]),
             Operation("/download_file/{key}", self.download, writes=[BYTES]),
         ]
 
     async def translate(self, request: Request, body: FileBody, client: bytes) -> dict[str, object]:
         """Translate a document, and return its download URL."""
-        translated, blocks, detected = await unless_gone(request, self.translate_document(body, client))
-        name = Path(body.filename)
-        new_name = _NOT_IN_NAMES.sub("_", f"{name.stem[:100]}.{body.target}{name.suffix}")
-        key = self._translated.add((new_name, translated), len(translated))
+        form = DocumentBody(**dict(body))
+        content, blocks, detected, listed = await unless_gone(request, self.translate_document(form, client))
+
+        def keep(suffix: str, content: bytes) -> str:
+            name = _NOT_IN_NAMES.sub("_", f"{Path(body.filename).stem[:100]}.{body.target}{suffix}")
+            return f"{request.base_url}download_file/{self._translated.add((name, content), len(content))}"
+
         missed, flags = faults_of(blocks)
         return {
-            "translatedFileUrl": f"{request.base_url}download_file/{key}",
+            "translatedFileUrl": keep(Path(body.filename).suffix, content),
+            **({"reviewUrl": keep(f".review.{form.review}", listed)} if listed else {}),
             **({"terms_missed": missed} if body.glossary else {}),
             **with_signs(flags),
             **({"detectedLanguage": detected[0]} if detected else {}),
         }
 
     async def download(self, request: Request, body: Fields, client: bytes) -> Response:
-        """Send a translated document."""
+        """Send a translated document, or a list of translations."""
         name, content = self._translated.find(request.path_params["key"])
         headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}
         return Response(content, media_type=BYTES, headers=headers)
 
     async def translate_document(
-        self, body: FileBody, client: bytes, stored: Glossary | None = None
-    ) -> tuple[bytes, list[TranslatedBlock], list[Detection] | None]:
-        """Return a client's translated document, its blocks, and its language, if the client names none.
+        self, body: DocumentBody, client: bytes, stored: Glossary | None = None
+    ) -> tuple[bytes, list[TranslatedBlock], list[Detection] | None, bytes]:
+        """Return a client's translated document, its blocks, its language, if the client names none, and their list.
 
         A glossary that is `stored` replaces the body's.
         """
         if (suffix := Path(body.filename).suffix.lower()) not in available_suffixes():
             raise RequestError(400, f"Invalid file extension: send one of {', '.join(available_suffixes())}")
+        limit = self._service.settings.file_limit
         async with self._service.in_time():  # what waits for a thread, too
-            document, glossary = await self._threads.run(_parse, body, suffix, self._service.settings.file_limit)
+            document, glossary = await self._threads.run(_parse, body, suffix, limit)
             beginning = " ".join(block.plain() for block in document.blocks[:_DETECTED_BLOCKS])
             (routed,), detected = await self._service.route_all([beginning], body.source, body.target, client)
-            if not routed.path:
-                return body.file, [], detected
-            routed = routed._replace(glossary=stored or glossary, flags=True)
-            translated = await translate_blocks(self._service, routed, document.blocks)
-            translations = [block.written[0] for block in translated]
+            translated: list[TranslatedBlock] = []
+            listed = b""
+            if body.reviewed or body.reviewedname:
+                with refusal("reviewed: "):
+                    written = await self._threads.run(
+                        read_reviewed, body.reviewed, Path(body.reviewedname), document.blocks, _MAX_UNPACKED * limit
+                    )
+            elif not routed.path:
+                return body.file, [], detected, b""
+            else:
+                routed = routed._replace(glossary=stored or glossary, flags=True)
+                translated = await translate_blocks(self._service, routed, document.blocks)
+                written = [block.written[0] for block in translated]
             document.name_language(body.target)
-            return await self._threads.run(document.content_with, translations), translated, detected
+            content = await self._threads.run(document.content_with, written)
+            if body.review and translated:
+                direction = Direction(routed.path[0][0].src, body.target)
+                entries = map(entry_of, count(1), document.blocks, translated)
+                with refusal("review: "):
+                    listed = await self._threads.run(review_list, f".{body.review}", entries, direction)
+            return content, translated, detected, listed
 
 
 def _parse(body: FileBody, suffix: str, limit: int) -> tuple[Document, Glossary | None]:

@@ -13,7 +13,7 @@ from nmt.apps.server.access import Access
 from nmt.apps.server.blocks import translate_pages
 from nmt.apps.server.bodies import DetectBody, Detection, Fields, Language, SuggestBody, TranslateBody, Translated
 from nmt.apps.server.operations import LINES, Operation
-from nmt.apps.server.requests import JSON, RequestError, dump, refusal, stream, unless_gone
+from nmt.apps.server.requests import JSON, RequestError, as_list, dump, refusal, stream, unless_gone
 from nmt.apps.server.routes import Routed
 from nmt.apps.server.service import Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.base.languages import Direction, english_name
@@ -42,7 +42,7 @@ class LibreTranslate:
 
     async def translate(self, request: Request, body: TranslateBody, client: bytes) -> Translated | Response:
         """Translate a text or a list of texts."""
-        texts = [body.q] if isinstance(body.q, str) else body.q
+        texts = as_list(body.q)
         self._service.check_size(texts, *body.glossary, *body.glossary.values())
         with refusal("Invalid request: glossary: "):
             glossary = Glossary(body.glossary) if body.glossary else None

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from nmt.apps.server.bodies import ChatBody, Fields, Message, PromptBody, ResponseBody
 from nmt.apps.server.models import Step
 from nmt.apps.server.operations import EVENTS, Operation
-from nmt.apps.server.requests import JSON, RequestError, dump, stream, unless_gone
+from nmt.apps.server.requests import JSON, RequestError, as_list, dump, stream, unless_gone
 from nmt.apps.server.routes import Routed
 from nmt.apps.server.service import Service, TextTranslation, TranslatedSegment, with_signs
 from nmt.translation.translation import Flags
@@ -67,7 +67,7 @@ class OpenAI:
 
     async def complete_prompt(self, request: Request, body: PromptBody, client: bytes) -> dict[str, object] | Response:
         """Translate one prompt or several."""
-        routed = self._route(client, body.model, [body.prompt] if isinstance(body.prompt, str) else body.prompt)
+        routed = self._route(client, body.model, as_list(body.prompt))
         translated = await unless_gone(request, self._service.translate(routed, (body.n or 1) - 1))
         texts = [text for each in translated for text in (each.text, *each.alternatives)]
         choices = [

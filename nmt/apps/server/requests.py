@@ -213,6 +213,11 @@ async def stream(
     return StreamingResponse(content(), media_type=media_type, headers={"X-Accel-Buffering": "no"})
 
 
+def as_list(texts: str | list[str]) -> list[str]:
+    """Return texts of a request, which may be one."""
+    return [texts] if isinstance(texts, str) else texts
+
+
 def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON response."""
     return Response(dump(value), status, headers, media_type=JSON)

@@ -139,6 +139,61 @@ def test_a_document_is_translated_and_can_be_fetched(page, tmp_path):
     assert link.text == "Download the translation of page.html"
 
 
+def open_lists(page) -> None:
+    page.find_element("css selector", "#documents summary").send_keys("\n")  # opens them by the keyboard
+
+
+def links(page, name: str, number: int):
+    wait_for(page, lambda: len(page.find_elements("css selector", f"#{name} a")) == number)
+    return page.find_elements("css selector", f"#{name} a")
+
+
+def test_a_document_comes_with_a_list_and_a_corrected_list_gives_the_document(page, running, tmp_path):
+    (tmp_path / "page.html").write_text("<p>12 <b>34</b></p>")
+    choose(page, "source", "de")
+    choose(page, "review", "tmx")
+    by_id(page, "file").send_keys(str(tmp_path / "page.html"))
+    document, listed = links(page, "file-status", 2)
+    assert listed.text == "Download the list of the translations of page.html"
+    assert listed.get_attribute("download") == "page.en.review.tmx"
+    translation = running.client.get(document.get_attribute("href")).text
+    lines = running.client.get(listed.get_attribute("href")).text
+    open_lists(page)
+    by_id(page, "apply").click()
+    assert by_id(page, "apply-status").text == "Choose the document and its list"
+    (tmp_path / "list.tmx").write_text(lines.replace("{h0}", "correct {h0}").replace("12 correct", "12"))
+    by_id(page, "original").send_keys(str(tmp_path / "page.html"))
+    by_id(page, "reviewed").send_keys(str(tmp_path / "list.tmx"))
+    by_id(page, "apply").click()
+    (corrected,) = links(page, "apply-status", 1)
+    written = running.client.get(corrected.get_attribute("href")).text
+    assert written.split() == translation.replace("<b>", "correct <b>").split()
+    (tmp_path / "other.html").write_text("<p>56")
+    by_id(page, "original").send_keys(str(tmp_path / "other.html"))
+    by_id(page, "apply").click()
+    wait_for(page, lambda: "not the list of this document" in by_id(page, "apply-status").text)
+    page.get_log("browser")  # names the refused request
+
+
+def test_a_document_that_needs_no_translation_has_no_list_which_is_said(page, tmp_path):
+    (tmp_path / "page.html").write_text("<p>12")
+    choose(page, "review", "html")
+    page.execute_script("fill(source, ['de'], 'de'); fill(target, ['de'], 'de')")
+    by_id(page, "file").send_keys(str(tmp_path / "page.html"))
+    links(page, "file-status", 1)
+    assert by_id(page, "file-status").text.endswith("Nothing was to translate, so there is no list")
+
+
+def test_axe_finds_no_violation_in_the_open_lists_and_they_fit_a_phone(page, tmp_path):
+    open_lists(page)
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        assert page.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
+        check_with_axe(page)
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.fixture
 def glossary_page(browser, words_run, start):
     """The page of a server whose model was trained with a glossary; its box is open."""

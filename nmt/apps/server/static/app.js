@@ -7,7 +7,7 @@ const PAUSE = 250; // ms without a keystroke before a request
 const UNSURE = 0.4; // words with a lower probability are marked
 const SHORT = 400; // maximum characters for which alternatives are requested
 const AUTO = "auto";
-let languages = [], glossaries = [], flags = {}, terms = {}, limit = 0, running = null, timer = 0, units = [], detected = "";
+let languages = [], glossaries = [], flags = {}, terms = {}, limit = 0, running = null, sending = null, timer = 0, units = [], detected = "";
 
 const stored = (name, value) => {
   try {
@@ -281,26 +281,47 @@ async function copy() {
   }
 }
 
+// Sends a document, and shows links to what comes back, or the error; returns the response.
+async function sendFile(status, file, fields) {
+  const tell = (...nodes) => $(status).replaceChildren(...nodes);
+  if (sending) sending.abort();
+  sending = new AbortController();
+  tell(`Working on ${file.name} …`);
+  try {
+    const { found, hrefs } = await backend.sendFile([["source", source.value], ["target", target.value], ["file", file], ...fields], sending.signal);
+    const names = [`.${target.value}$1`, `.${target.value}.review.${$("review").value}`];
+    tell(...hrefs.map((href, index) => {
+      const link = document.createElement("a");
+      link.href = href;
+      link.download = file.name.replace(/(\.[^.]*)$/, names[index]);
+      link.textContent = `Download the ${["translation", "list of the translations"][index]} of ${file.name}`;
+      return link;
+    }));
+    return found;
+  } catch (error) {
+    if (error.name !== "AbortError") tell(error.message || "The server is not responding");
+    return {};
+  }
+}
+
 async function translateFile() {
-  const [file] = $("file").files;
+  const [file] = $("file").files, review = $("review").value;
   if (!file) return;
-  const tell = (...nodes) => $("file-status").replaceChildren(...nodes);
-  tell(`Translating ${file.name} …`);
   warn("file-flags", []);
-  const fields = [["source", source.value], ["target", target.value], ["file", file]];
+  const fields = review ? [["review", review]] : [];
   const lines = Object.entries(terms).map((term) => term.join("\t"));
   if (lines.length && obeysTerms()) fields.push(["glossary", lines.join("\n")]);
-  try {
-    const { found, href } = await backend.translateFile(fields), link = document.createElement("a");
-    link.href = href;
-    link.download = file.name.replace(/(\.[^.]*)$/, `.${target.value}$1`);
-    link.textContent = `Download the translation of ${file.name}`;
-    const missed = (found.terms_missed || []).map((term) => term.join(" = "));
-    warn("file-flags", [found.flags]);
-    tell(link, ...(missed.length ? [`Without ${[...new Set(missed)].join(", ")}`] : []));
-  } catch (error) {
-    tell(error.message || "The server is not responding");
-  }
+  const found = await sendFile("file-status", file, fields);
+  const missed = (found.terms_missed || []).map((term) => term.join(" = "));
+  warn("file-flags", [found.flags]);
+  if (missed.length) $("file-status").append(`Without ${[...new Set(missed)].join(", ")}`);
+  if (review && found.translatedFileUrl && !found.reviewUrl) $("file-status").append("Nothing was to translate, so there is no list");
+}
+
+async function applyList() {
+  const [[file], [list]] = ["original", "reviewed"].map((id) => $(id).files);
+  if (file && list) await sendFile("apply-status", file, [["reviewed", list]]);
+  else $("apply-status").textContent = "Choose the document and its list";
 }
 
 async function suggest() {
@@ -332,7 +353,8 @@ async function start() {
   });
   $("key").value = stored("key");
   $("key").addEventListener("input", () => { stored("key", $("key").value); changed(); });
-  $("file").addEventListener("change", translateFile);
+  for (const id of ["file", "review"]) $(id).addEventListener("change", translateFile);
+  $("apply").addEventListener("click", applyList);
   text.addEventListener("input", () => changed());
   source.addEventListener("change", () => { fillTargets(); changed(0); });
   target.addEventListener("change", () => { fillTargets(); changed(0); });
@@ -368,7 +390,7 @@ async function start() {
     $("correction-box").hidden = !settings.suggestions;
     if (backend.collected) $("correction-label").textContent = "The translation as it should be; it stays on this device until you save it";
     offer();
-    $("file").accept = settings.supportedFilesFormat.join(",");
+    $("file").accept = $("original").accept = settings.supportedFilesFormat.join(",");
     $("key-row").hidden = !settings.keyRequired;
     const codes = sources().map((language) => language.code);
     const isDetected = codes.length > 1 && settings.detects !== false;

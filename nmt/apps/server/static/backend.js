@@ -27,15 +27,17 @@ const backend = {
     }
   },
 
-  // The response, and the address of the translated document.
-  async translateFile(fields) {
+  // The response, and the addresses of the files that it names.
+  async sendFile(fields, signal) {
     const form = new FormData();
     for (const [name, value] of [...fields, ["api_key", $("key").value]]) form.append(name, value);
-    const answer = await fetch("translate_file", { method: "POST", body: form }), found = await answer.json();
+    const answer = await fetch("translate_document", { method: "POST", body: form, signal }), found = await answer.json();
     if (!answer.ok) throw new Error(found.error);
-    const path = `download_file/${found.translatedFileUrl.split("/").pop()}`;
-    const href = $("key").value ? URL.createObjectURL(await (await fetch(path, { headers: this._authorization() })).blob()) : path;
-    return { found, href };
+    const hrefs = [found.translatedFileUrl, found.reviewUrl].filter(Boolean).map(async (url) => {
+      const href = `download_file/${url.split("/").pop()}`;
+      return $("key").value ? URL.createObjectURL(await (await fetch(href, { headers: this._authorization() })).blob()) : href;
+    });
+    return { found, hrefs: await Promise.all(hrefs) };
   },
 
   _authorization: () => ($("key").value ? { Authorization: `Bearer ${$("key").value}` } : {}),
