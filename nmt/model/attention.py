@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from nmt.base.errors import NmtError
-from nmt.model.kernels.attention_kernels import attend_by_kernel, halves
+from nmt.model.kernels.attention_kernels import attend_by_kernel, halves, is_as_compiled
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.linear import Linear
 from nmt.model.masks import AttentionMask, length_mask
@@ -146,5 +146,5 @@ class MultiHeadAttention(nn.Module):
         if keep_weights or not isinstance(mask, AttentionMask):
             pooled, weights = formula(query, key, value, mask)
             return pooled, weights if keep_weights else None
-        is_dot_product = self.score is scaled_dot_product
+        is_dot_product = self.score is scaled_dot_product and is_as_compiled(attend, self.score)
         return attend_by_kernel(formula, query, (key, value), mask, self.dropout, is_dot_product), None

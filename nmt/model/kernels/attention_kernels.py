@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,6 +23,20 @@ Formula = Callable[[Tensor, Tensor, Tensor, AttentionMask], tuple[Tensor, Tensor
 """`nmt.model.attention.attend` with a score and its dropout."""
 
 
+@cache
+def is_as_compiled(attend: Callable[..., tuple[Tensor, Tensor]], score: Callable[[Tensor, Tensor], Tensor]) -> bool:
+    """Return whether `attend` with `score` is attention by the scaled dot product, as the kernels compute it.
+
+    A formula that somebody has edited is found by a trial, so that a training computes what is written.
+    """
+    query = torch.arange(24.0).sin().view(1, 2, 3, 4)
+    key = query.roll(1)
+    value = query.roll(2)
+    bias = torch.tensor([0.0, 0.0, torch.finfo(torch.float32).min])
+    compiled = F.scaled_dot_product_attention(query, key, value, bias.expand(3, 3))
+    return torch.allclose(attend(query, key, value, AttentionMask(bias), score=score)[0], compiled, atol=1e-5)
+
+
 def attend_by_kernel(
     formula: Formula, query: Tensor, key_value: tuple[Tensor, Tensor], mask: AttentionMask, dropout: Dropout,
     is_dot_product: bool,
@@ -30,7 +45,7 @@ def attend_by_kernel(
 
     query [B, H, T, K], key and value [B, H, S, K] -> pooled [B, H, T, K]. If `mask` has layouts, all of them are laid
     out: query and pooled [1, H, N, K], key and value [1, H, M, K]. `is_dot_product` says that the formula scores by
-    the scaled dot product, which is what the kernels of a GPU compute.
+    the scaled dot product, which is what the kernels compute.
     """
     queries = mask.queries
     keys = mask.keys

@@ -9,9 +9,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from nmt.base.special_tokens import PAD_ID
 from nmt.config import TrainingConfig
 from nmt.data.store.batching import Batch
-from nmt.model.attention import attend
+from nmt.model.attention import MultiHeadAttention, attend, scaled_dot_product
 from nmt.model.cache import KVCache
-from nmt.model.kernels.attention_kernels import attend_by_kernel
+from nmt.model.kernels.attention_kernels import attend_by_kernel, is_as_compiled
 from nmt.model.kernels.dropout import Dropout
 from nmt.model.kernels.packing import Flattening, Packing, Segments
 from nmt.model.masks import AttentionMask
@@ -144,6 +144,33 @@ def test_in_bf16_on_a_cpu_padded_attention_is_that_of_the_formula(num_queries, n
     expected_grads = torch.autograd.grad(expected.square().sum(), exact)
     for got, wanted in zip((pooled, *grads), (expected, *expected_grads), strict=True):
         assert torch.allclose(got.float(), wanted, atol=0.05, rtol=0.05)
+
+
+def test_a_formula_of_attention_that_was_edited_is_found():
+    def without_scale(query, key):
+        return query @ key.transpose(-1, -2)
+
+    def twice(query, key, value, mask, *, score):
+        pooled, weights = attend(query, key, value, mask, score=score)
+        return 2 * pooled, weights
+
+    assert is_as_compiled(attend, scaled_dot_product)
+    assert not is_as_compiled(attend, without_scale)
+    assert not is_as_compiled(twice, scaled_dot_product)
+
+
+def test_a_training_in_bf16_on_a_cpu_computes_an_edited_formula(monkeypatch):
+    def nothing(*arguments, **options):
+        pooled, weights = attend(*arguments, **options)
+        return 0 * pooled, weights
+
+    layer = MultiHeadAttention(16, 2).bfloat16()
+    states = torch.randn(3, 5, 16).bfloat16().requires_grad_()
+    mask = AttentionMask(torch.zeros(1, 1, 1, 5).bfloat16())
+    bias = layer.output_proj.bias.expand(3, 5, 16)
+    assert not layer(states, states, mask)[0].equal(bias)
+    monkeypatch.setattr("nmt.model.attention.attend", nothing)
+    assert layer(states, states, mask)[0].equal(bias)
 
 
 def test_in_bf16_on_a_cpu_batches_of_any_shape_have_products_of_the_same_shapes():
