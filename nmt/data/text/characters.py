@@ -96,9 +96,12 @@ class CharacterRule:
         at = 0
         for span in (*spans, Span(len(text), len(text) + 1)):  # the last one stands for the end
             for cluster in _CLUSTER.finditer(text[at : span.start]):
-                stands_for = " " if cluster["run"] else "'" if cluster["apostrophe"] else None
-                is_learned = cluster["apostrophe"] and self.learned.issuperset(cluster[0])
-                parts.append(self(cluster[0]) if stands_for is None or is_learned else stands_for)
+                read = self(cluster[0])
+                if cluster["run"]:
+                    read = " "
+                elif cluster["apostrophe"] and not self.learned.issuperset(cluster[0]):
+                    read = "'"
+                parts.append(read)
                 places += [at + cluster.start()] * len(parts[-1])
             moved.append(Span(len(places), len(places) + span.end - span.start))
             parts.append(text[span.start : span.end])
