@@ -29,7 +29,7 @@ QUESTION_MARKS = ("?", "\uff1f", "\u061f", ";", "\u055e")
 
 _SPAN_SIGN = re.compile("[<&{%@⟦/]")
 _DIGIT = re.compile(r"\d")
-_BEYOND_LATIN = re.compile("[\u0370-\u1dff\u1f00-\u1fff\u2c00-\u2fff\u3005-\u3006\u3021-\U0010ffff]")
+_BEYOND_LATIN = lazy_pattern("[\u0370-\u1dff\u1f00-\u1fff\u2c00-\u2fff\u3005-\u3006\u3021-\U0010ffff]")
 
 _NUMBER = lazy_pattern(r"\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d(?:[\d.,'’]*\d)?")
 _SEPARATORS = re.compile(r"[.,'’ \u00a0\u202f]")

@@ -233,16 +233,15 @@ def read_glossary(path: Path, languages: Callable[[], tuple[str, str]] | None = 
     if not is_part and form not in ("csv", "xlsx", "tbx", "tmx"):
         return parse_glossary(read_lines(path), path)
     from nmt.config.corpora import ParallelFiles  # only here, because most glossaries are tab-separated
-    from nmt.data.read.pairs import READERS, paths_of
+    from nmt.data.read.pairs import read_records
     from nmt.data.read.table_names import corpus_named
 
     if is_part or form in ("csv", "xlsx"):
-        chosen = corpus_named(str(path))
-        return _add_rows(READERS[chosen.form](chosen, paths_of(chosen)[0]), path)
+        return _add_rows(read_records(corpus_named(str(path))), path)
     src_lang, tgt_lang = languages() if languages is not None else (None, None)
     files = ParallelFiles.model_validate({"tmx": str(path), "src_lang": src_lang, "tgt_lang": tgt_lang})
     first: dict[str, tuple[str, str, int]] = {}
-    for row in READERS["tmx"](files, path):
+    for row in read_records(files):
         first.setdefault(row[0], row)
     return _add_rows(first.values(), path)
 

@@ -13,11 +13,10 @@ import mmap
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
@@ -32,6 +31,9 @@ from nmt.decoding.engines.interface import Ids, Input, Output, Terms, Weights, c
 from nmt.decoding.engines.threads import Threads
 from nmt.decoding.hypothesis import Hypothesis, check_finite, output_limits, sampling_numbers
 from nmt.model.shapes import VOCABULARIES, check_number_of_layers, check_shapes, parameter_shapes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 try:
     from nmt.decoding.native import _decoder
@@ -146,7 +148,7 @@ class NativeEngine:
         self.num_tags = tags.length  # tokens at the start of each prefix that are not part of the output
         self._never_generated = [*tokenizers.tgt.never_generated, *tags.never_generated]
         self._num_workers = num_threads or num_cores()
-        self._threads = Threads(partial(ThreadPoolExecutor, max(1, self._num_workers - 1), "nmt-native"))
+        self._threads = Threads(partial(_start_threads, max(1, self._num_workers - 1)))
         numbers = config_numbers(config, tokenizers, precision)
         file = getattr(arrays[0], "obj", None)
         mapped = isinstance(file, mmap.mmap) and len(file) >= MIN_MAPPED_BYTES
@@ -369,3 +371,9 @@ def arrays_in_order(config: ModelConfig, tokenizers: TokenizerPair, arrays: dict
     output = arrays["output_proj.weight"].data if "output_proj.weight" in arrays else target
     bias = [arrays["output_proj.bias"].data] if config.output_bias else []
     return [source, target, *positions, *layers, output, *bias]
+
+
+def _start_threads(count: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # 4 ms, and one sentence needs no second thread
+
+    return ThreadPoolExecutor(count, "nmt-native")

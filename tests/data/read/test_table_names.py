@@ -6,13 +6,16 @@ import pytest
 
 from nmt.base.errors import ConfigError, DataError
 from nmt.config.corpora import FORMATS, ParallelFiles
-from nmt.data.read.pairs import READERS
+from nmt.data.read.pairs import read_records
 from nmt.data.read.table_names import corpus_named, format_of
 
 
 def test_every_format_has_a_key_endings_and_a_reader():
-    assert set(FORMATS) == set(READERS)
     assert set(FORMATS) <= set(ParallelFiles.model_fields)
+    for key in FORMATS:
+        files = ParallelFiles.model_validate({key: "no.such.file", "src_lang": "de", "tgt_lang": "en"})
+        with pytest.raises(DataError, match=r"no\.such\.file"):
+            list(read_records(files))
     for key, form in FORMATS.items():
         for ending in form.endings:
             assert format_of(f"A.{ending}") == format_of(f"a.{ending.upper()}.gz") == key
