@@ -59,7 +59,6 @@ class Chain:
         self.options = translators[-1].options
         self.tokenizers = translators[-1].tokenizers
         self.precision = ", ".join(each.precision for each in translators)
-        self.max_src_len = translators[0].max_src_len
 
     def translate_blocks(self, blocks: Blocks, request: Request, first: int = 1) -> Iterator[TranslatedBlock]:
         """Yield each of `blocks` with its translations, as `Translator.translate_blocks` does."""

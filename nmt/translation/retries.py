@@ -109,19 +109,19 @@ class Retries:
         ranked = sorted(distinct.values(), key=faults)  # stable: the better ones stay first
         segment.candidates = ranked[: self.options.num_hypotheses] or segment.candidates
 
-    def _search(self, segments: Segments, options: SearchOptions) -> Retried:
+    def _search(self, segments: Segments, options: SearchOptions) -> Iterable[tuple[Segment, list[SegmentTranslation]]]:
         """Search with other options; find nothing if the engine does not support them."""
         try:
-            found = self.search(segments, options) if segments else []
+            return zip(segments, self.search(segments, options), strict=True)
         except NmtError:
             return []
-        return [
-            (segment, [judge(segment, each) for each in some]) for segment, some in zip(segments, found, strict=True)
-        ]
 
     def _with_more(self, segments: Segments, options: SearchOptions) -> Retried:
-        """Return the candidates of each segment, and those of a search with other options."""
-        return [(segment, [*segment.candidates, *more]) for segment, more in self._search(segments, options)]
+        """Yield the candidates of each segment, and those that only a search with other options finds."""
+        for segment, found in self._search(segments, options):
+            known = [candidate.translations[0].tgt_ids for candidate in segment.candidates]
+            more = [judge(segment, each) for each in found if each.tgt_ids not in known]
+            yield segment, [*segment.candidates, *more]
 
     @property
     def _beam_options(self) -> SearchOptions:
@@ -138,8 +138,9 @@ class Retries:
             yield from self._without_repeats(looping, size)
 
     def _without_repeats(self, segments: Segments, ngram: int) -> Retried:
-        found = self._search(segments, self.options.changed(no_repeat_ngram=ngram))
-        return [(segment, [each for each in some if not each.verdict.loop]) for segment, some in found]
+        for segment, found in self._search(segments, self.options.changed(no_repeat_ngram=ngram)):
+            judged = [judge(segment, each) for each in found]
+            yield segment, [each for each in judged if not each.verdict.loop]
 
     def _with_all_spans(self, segments: Segments) -> Retried:
         """Find hypotheses with all spans."""

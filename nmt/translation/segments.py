@@ -193,13 +193,15 @@ def translate_segments(
         text = tokenizers.tgt.decode(ids)
         return SegmentTranslation(text, hypothesis.score, source, ids, truncated, hypothesis.finished, scores, tag)
 
-    translations = [[untranslated("")] for _ in segments]
-    for i, hypotheses in _in_batches(engine, [*map(len, sources)], options.batch_tokens, search):
-        translations[i] = [decode(i, hypothesis) for hypothesis in hypotheses]
-    return translations
+    found = dict(_in_batches(engine, [*map(len, sources)], options.batch_tokens, search))
+    return [
+        [decode(i, hypothesis) for hypothesis in found[i]] if i in found else [untranslated("")]
+        for i in range(len(segments))
+    ]
 
 
 def _if_any(values: Sequence[Item]) -> Sequence[Item] | None:
+    """Return `values`, one for each source, or None if all are empty: the engine then has less to do."""
     return values if any(values) else None
 
 

@@ -261,7 +261,6 @@ class _Segmentation:
         self.segmenter = segmenter
         self.direction = directed.direction
         self.tag = directed.tag
-        self.tgt_tag = segmenter.tgt_tag(self.direction)
         self.options = options = request.options
         # The text as written, and `text`, as the model reads it: position i of that is `places[i]` as written.
         self.written = without_surrogates(directed.text)
@@ -328,7 +327,7 @@ class _Segmentation:
         )
         return Segment(
             ids,
-            tgt_tag=self.tgt_tag,
+            tgt_tag=segmenter.tgt_tag(self.direction),
             protected=protected,
             span=span._replace(start=self.places[span.start], end=self.places[span.end]),
             space=span.space,

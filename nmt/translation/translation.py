@@ -159,7 +159,7 @@ class Translation:
     @property
     def copied_source(self) -> bool:
         """True if more than half of the output's words come from the source: it was copied, not translated."""
-        if self.without_spans is None or self.direction is None or self.direction.src == self.direction.tgt:
+        if self.direction is None or self.direction.src == self.direction.tgt:
             return False
         return is_mostly_copied(*self._copied)
 
@@ -321,8 +321,8 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
     misplaced: list[Term] = []
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
     num_protected = 0
-    source = [text.lead]
-    outside = [text.lead]
+    source_parts = [text.lead]  # of both, without protected spans
+    output_parts = [text.lead]
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
         candidate = segment.candidates[min(position, len(segment.candidates) - 1)]
@@ -335,8 +335,8 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
             translated_around += spans if candidate.is_pieced else []
             lost += verdict.lost_spans
         start, end, space, _ = segment.span
-        source.append(segment.protected.without_spans(text.text[start:end] + space))
-        outside.append(segment.protected.without_spans(written[-1]))
+        source_parts.append(segment.protected.without_spans(text.text[start:end] + space))
+        output_parts.append(segment.protected.without_spans(written[-1]))
         if text.spans is not None and segment.known is None:
             lost += lost_marks(text.text[start:end], candidate.text, spans, segment.left_out, segment.unknown)
         numbers += verdict.wrong_numbers
@@ -360,12 +360,12 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         num_protected=num_protected,
         protected_retried=protected_retried,
         protected_translated_around=translated_around,
-        protected_lost=without_parts(lost, text.text),
+        protected_lost=without_parts(lost, text.text) if lost else [],
         num_terms=len(terms),
         terms_missed=missed_terms(terms, output) if terms else [],
         terms_misplaced=[*map(str, misplaced)],
         numbers_missed=numbers,
-        without_spans=(normalize("NFC", "".join(source)), "".join(outside)),  # which both are supposed to contain
+        without_spans=(normalize("NFC", "".join(source_parts)), "".join(output_parts)),
         direction=text.direction,
         statistics=text.statistics,
         memory=text.known,

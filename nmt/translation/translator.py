@@ -119,11 +119,6 @@ class Translator:
         translator.lexicon = RunLexicon(runs[0], tokenizers)
         return translator
 
-    @property
-    def obeys_terms(self) -> bool:
-        """True if translations follow a glossary, because the engine takes terms."""
-        return self.engine.takes_terms
-
     def translate(
         self,
         texts: Sequence[str],
@@ -204,7 +199,7 @@ class Translator:
 
         `SegmentedText.separate` returns the segments of a long text one by one, to translate them in several calls.
         """
-        if request.glossary is not None and not (self.obeys_terms or self._has_warned):
+        if request.glossary is not None and not (self.engine.takes_terms or self._has_warned):
             self._has_warned = True
             log.warning("only the native engine can require terms; this one chooses among the outputs of a beam")
         segmented = self.segmenter.segment(require_texts("texts", texts), request)

@@ -72,3 +72,21 @@ def test_a_text_of_spans_alone_follows_its_prefix(letters):
     alone = letters.translate(["12."])[0].text
     assert [each.text for each in found] == ["ij. {a} <b>", f" ij. {{a}}\n{alone}", "{a}", "i {a}", ""]
     assert [each.protected_lost for each in found] == [[]] * 5
+
+
+def test_an_output_that_two_searches_find_is_judged_once(letters, monkeypatch):
+    tgt = letters.tokenizers.tgt
+    judged = []
+    monkeypatch.setattr("nmt.translation.retries.judge", lambda *given: judged.append(given) or judge(*given))
+
+    def search(segments, options):
+        outputs = ["b", "c", "bc"][: options.num_hypotheses]
+        return [[untranslated(text)._replace(tgt_ids=tgt.encode(text)) for text in outputs] for _ in segments]
+
+    (segmented,) = letters.segmenter.segment(["1"], Request(SearchOptions()))
+    (segment,) = segmented.segments
+    first = judge(segment, search([segment], SearchOptions())[0][0])
+    segment.candidates = [first._replace(verdict=first.verdict._replace(wrong_numbers=["1"]))]
+    Retries(search, letters.tokenizers, SearchOptions()).run([segment])
+    assert [output.text for _, output in judged] == ["c", "bc"]
+    assert segment.best.text == "c"

@@ -86,7 +86,7 @@ class LibreTranslate:
         directions = self._service.routes.models.directions
         has_keys = self._access.needs_key
         src, tgt = next(iter(directions))
-        obeying = [direction for direction, model in directions.items() if model.translator.obeys_terms]
+        obeying = [direction for direction, model in directions.items() if model.translator.engine.takes_terms]
         return {
             "charLimit": self._service.settings.char_limit,
             "frontendTimeout": 500,

@@ -252,13 +252,14 @@ class NativeEngine:
         sources = inputs.sources
         if not sources:
             return []
-        longest = max(inputs.limits)
+        longest = max(inputs.limits)  # in tokens, of any output
         rows = options.num_hypotheses if options.sample else options.beam_size
         num_threads = min(self._num_workers, len(sources))
         share = -(-len(sources) // num_threads)
         is_helped = len(sources) == 1 and self._num_workers > 1 and self._is_large and self._searches_alone == 0
         self._searches_alone = max(0, self._searches_alone - 1)
         numbers = _random_numbers(options, sources, longest, inputs.draws) if options.sample else array("d")
+        # The score of a hypothesis of each length is divided by this number: the length penalty.
         divisors = array("d", [max(length, 1) ** options.length_penalty for length in range(longest + 1)])
         job = _decoder.translate(
             self._model,
@@ -279,6 +280,8 @@ class NativeEngine:
             attention_layer=attention[0],
             attention_head=attention[1],
         )
+        # Each thread takes the next source of the job until none is left. Of a single source, a second thread computes
+        # half of each product.
         try:
             helpers: list[Future[Any]] = [self._threads.get().submit(_decoder.run, job) for _ in range(num_threads - 1)]
             helpers += [self._threads.get().submit(_decoder.help, job)] if is_helped else []

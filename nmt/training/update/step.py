@@ -26,6 +26,7 @@ class Step:
         self.group = group
         self.device = model.device
         self.num_micro_batches = 1  # per batch, so that it fits into memory
+        # All rows of a batch in one, whose length is a multiple of some number: batches then have few shapes.
         self.flattened = compiles_each_shape(model.output_proj.weight)
         self.loss = BatchLoss(model)
         self.recorded: RecordedUpdate | None = None

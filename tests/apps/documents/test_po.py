@@ -210,3 +210,13 @@ def test_what_a_person_translated_stays_fuzzy_or_not(entry):
         + 'msgstr[0] "z"\nmsgstr[1] ""\n'
     )
     assert 'msgstr[0] "z"\nmsgstr[1] "%D B"\n' in capitals(half.encode(), "a.po").decode()
+
+
+def test_comments_without_an_entry_stay():
+    """The last comments of a file, and entries that a program no longer has."""
+    catalog = '# one\n\nmsgid "x"\nmsgstr ""\n\n#~ msgid "old"\n#~ msgstr "alt"\n\n# end\n'
+    written = capitals(catalog.encode(), "a.po").decode()
+    assert 'msgstr "X"' in written
+    assert [line for line in written.splitlines() if line[:1] == "#"] == [
+        "# one", "#, fuzzy", '#~ msgid "old"', '#~ msgstr "alt"', "# end",
+    ]  # fmt: skip

@@ -33,6 +33,7 @@ SPLIT = (
     + run(" you")
     + '<w:bookmarkEnd w:id="1"/>'
 )
+BOLD = "<w:rPr><w:b/></w:rPr>"
 TRACKED = run("a ") + f"<w:ins>{run('b')}</w:ins><w:del><w:r><w:delText>c</w:delText></w:r></w:del>" + run(" d")
 CONTENTS = (
     FIELD.format("begin")
@@ -48,6 +49,7 @@ CONTENTS = (
     [
         (SPLIT, ["Hello you"]),
         (TRACKED, ["a {h0}b{h1}{h2} d"]),
+        (run("some words ") + run("b ", BOLD) + run("c", BOLD) + run(" d"), ["some words {h0}b c{h1} d"]),
         (CONTENTS, ["Title"]),
         *(
             (f'{run("a ")}<w:fldSimple w:instr=" {kind} x">{run("b")}</w:fldSimple>', [text])
