@@ -17,6 +17,7 @@ from nmt.translation.verdicts import judge
 
 # All chosen by hand: few outputs are searched again, so that a wide beam costs little.
 RETRY_BEAM_SIZE = 5  # of the search for a hypothesis without faults
+NUMBERS_BEAM_SIZE = 3  # finds right numbers for 8 sentences where 5 finds them for 9, in two thirds of the time
 TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missed terms, and of the next one, which must find all
 
 Retried = Iterable[tuple[Segment, list[Candidate]]]
@@ -46,7 +47,8 @@ class Retries:
             (self._has_lost_spans, self._with_all_spans),
             (self._has_lost_spans, self._between_spans),
             (self._has_missed_terms, self._with_terms_written),
-            (self._needs_beam, partial(self._with_more, options=self._beam_options)),
+            (self._needs_beam_for_terms, partial(self._with_more, options=self._beam(RETRY_BEAM_SIZE))),
+            (self._has_wrong_numbers, self._with_right_numbers),
             # Terms that the model chooses by itself would compete for the beam with those that must be forced.
             (self._may_require_terms, partial(self._with_terms, size=TERM_BEAM_SIZES[0], only_missed=True)),
             (self._may_require_terms, partial(self._with_terms, size=TERM_BEAM_SIZES[1], only_missed=False)),
@@ -77,11 +79,14 @@ class Retries:
         is_joined = self.lexicon is not None and self.lexicon.is_joined(segment.direction, segment.best.text)
         return self.takes_terms and self._has_missed_terms(segment) and not is_joined
 
-    def _needs_beam(self, segment: Segment) -> bool:
+    def _needs_beam_for_terms(self, segment: Segment) -> bool:
+        return self._has_missed_terms(segment) and not self._may_require_terms(segment)
+
+    def _has_wrong_numbers(self, segment: Segment) -> bool:
+        """Return whether the numbers are all that is wrong. Samples keep theirs: another would not be a sample."""
         verdict = segment.best.verdict
-        # Samples keep their numbers: to replace them would change what is sampled.
-        is_wrong = bool(verdict.missed_terms) or (not self.options.sample and bool(verdict.wrong_numbers))
-        return is_wrong and not segment.best.is_pieced and not self._may_require_terms(segment)
+        is_wrong = bool(verdict.wrong_numbers) and not verdict.missed_terms
+        return is_wrong and not segment.best.is_pieced and not self.options.sample
 
     def _judge_places_of_terms(self, segment: Segment, lexicon: RunLexicon) -> None:
         """Add the misplaced terms to the verdict on the best candidate."""
@@ -123,9 +128,11 @@ class Retries:
             more = [judge(segment, each) for each in found if each.tgt_ids not in known]
             yield segment, [*segment.candidates, *more]
 
-    @property
-    def _beam_options(self) -> SearchOptions:
-        return self.options.greedy().changed(beam_size=RETRY_BEAM_SIZE, num_hypotheses=RETRY_BEAM_SIZE)
+    def _with_right_numbers(self, segments: Segments) -> Retried:
+        return self._with_more(segments, self._beam(NUMBERS_BEAM_SIZE))
+
+    def _beam(self, size: int) -> SearchOptions:
+        return self.options.greedy().changed(beam_size=size, num_hypotheses=size)
 
     def _without_the_loop(self, segments: Segments) -> Retried:
         """Forbid repeats of n-grams of the loop's size."""
@@ -146,7 +153,7 @@ class Retries:
         """Find hypotheses with all spans."""
         for segment in segments:
             segment.protected_retried = True
-        for segment, candidates in self._with_more(segments, self._beam_options):
+        for segment, candidates in self._with_more(segments, self._beam(RETRY_BEAM_SIZE)):
             yield segment, [each for each in candidates if not (each.verdict.lost_spans or each.verdict.loop)]
 
     def _between_spans(self, segments: Segments) -> Retried:
@@ -176,9 +183,7 @@ class Retries:
         for segment in segments:
             required = segment.best.verdict.missed_terms if only_missed else segment.terms
             segment.term_ids = term_ids(self.tokenizers.tgt, required)
-        return self._with_more(
-            segments, self._beam_options.changed(beam_size=size, num_hypotheses=size, shortlist=False)
-        )
+        return self._with_more(segments, self._beam(size).changed(shortlist=False))
 
     def _with_terms_written(self, segments: Segments) -> Retried:
         """Write the targets of missed terms over the words that translate them, where these are found."""
