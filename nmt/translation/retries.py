@@ -23,8 +23,6 @@ TERM_BEAM_SIZES = (8, 16)  # of the search that must find the missed terms, and 
 Retried = Iterable[tuple[Segment, list[Candidate]]]
 """Segments with their new candidates; none: those that the segment has stay."""
 
-Strategy = Callable[[Segments], Retried]
-
 
 @dataclass(frozen=True)
 class Retries:
@@ -41,14 +39,14 @@ class Retries:
 
         The verdict on the best one then has its misplaced terms, too.
         """
-        strategies: list[tuple[Callable[[Segment], bool], Strategy]] = [
+        strategies: list[tuple[Callable[[Segment], bool], Callable[[Segments], Retried]]] = [
             (self._has_loop, self._without_the_loop),
             (self._has_loop, partial(self._without_repeats, ngram=2)),
             (self._has_lost_spans, self._with_all_spans),
             (self._has_lost_spans, self._between_spans),
             (self._has_missed_terms, self._with_terms_written),
-            (self._needs_beam_for_terms, partial(self._with_more, options=self._beam(RETRY_BEAM_SIZE))),
-            (self._has_wrong_numbers, self._with_right_numbers),
+            (self._needs_beam_for_terms, partial(self._with_more, size=RETRY_BEAM_SIZE)),
+            (self._has_wrong_numbers, partial(self._with_more, size=NUMBERS_BEAM_SIZE)),
             # Terms that the model chooses by itself would compete for the beam with those that must be forced.
             (self._may_require_terms, partial(self._with_terms, size=TERM_BEAM_SIZES[0], only_missed=True)),
             (self._may_require_terms, partial(self._with_terms, size=TERM_BEAM_SIZES[1], only_missed=False)),
@@ -114,25 +112,21 @@ class Retries:
         ranked = sorted(distinct.values(), key=faults)  # stable: the better ones stay first
         segment.candidates = ranked[: self.options.num_hypotheses] or segment.candidates
 
-    def _search(self, segments: Segments, options: SearchOptions) -> Iterable[tuple[Segment, list[SegmentTranslation]]]:
+    def _search(self, segments: Segments, options: SearchOptions) -> Retried:
         """Search with other options; find nothing if the engine does not support them."""
         try:
-            return zip(segments, self.search(segments, options), strict=True)
+            found = self.search(segments, options)
         except NmtError:
             return []
+        return [
+            (segment, [judge(segment, each) for each in some]) for segment, some in zip(segments, found, strict=True)
+        ]
 
-    def _with_more(self, segments: Segments, options: SearchOptions) -> Retried:
-        """Yield the candidates of each segment, and those that only a search with other options finds."""
-        for segment, found in self._search(segments, options):
-            known = [candidate.translations[0].tgt_ids for candidate in segment.candidates]
-            more = [judge(segment, each) for each in found if each.tgt_ids not in known]
-            yield segment, [*segment.candidates, *more]
-
-    def _with_right_numbers(self, segments: Segments) -> Retried:
-        return self._with_more(segments, self._beam(NUMBERS_BEAM_SIZE))
-
-    def _beam(self, size: int) -> SearchOptions:
-        return self.options.greedy().changed(beam_size=size, num_hypotheses=size)
+    def _with_more(self, segments: Segments, size: int, *, shortlist: bool = True) -> Retried:
+        """Return the candidates of each segment, and those of a beam of `size`; without a `shortlist`, of all words."""
+        shortlist = shortlist and self.options.shortlist
+        options = self.options.greedy().changed(beam_size=size, num_hypotheses=size, shortlist=shortlist)
+        return [(segment, [*segment.candidates, *more]) for segment, more in self._search(segments, options)]
 
     def _without_the_loop(self, segments: Segments) -> Retried:
         """Forbid repeats of n-grams of the loop's size."""
@@ -145,15 +139,14 @@ class Retries:
             yield from self._without_repeats(looping, size)
 
     def _without_repeats(self, segments: Segments, ngram: int) -> Retried:
-        for segment, found in self._search(segments, self.options.changed(no_repeat_ngram=ngram)):
-            judged = [judge(segment, each) for each in found]
-            yield segment, [each for each in judged if not each.verdict.loop]
+        found = self._search(segments, self.options.changed(no_repeat_ngram=ngram))
+        return [(segment, [each for each in some if not each.verdict.loop]) for segment, some in found]
 
     def _with_all_spans(self, segments: Segments) -> Retried:
         """Find hypotheses with all spans."""
         for segment in segments:
             segment.protected_retried = True
-        for segment, candidates in self._with_more(segments, self._beam(RETRY_BEAM_SIZE)):
+        for segment, candidates in self._with_more(segments, RETRY_BEAM_SIZE):
             yield segment, [each for each in candidates if not (each.verdict.lost_spans or each.verdict.loop)]
 
     def _between_spans(self, segments: Segments) -> Retried:
@@ -183,7 +176,7 @@ class Retries:
         for segment in segments:
             required = segment.best.verdict.missed_terms if only_missed else segment.terms
             segment.term_ids = term_ids(self.tokenizers.tgt, required)
-        return self._with_more(segments, self._beam(size).changed(shortlist=False))
+        return self._with_more(segments, size, shortlist=False)
 
     def _with_terms_written(self, segments: Segments) -> Retried:
         """Write the targets of missed terms over the words that translate them, where these are found."""

@@ -11,10 +11,16 @@ from nmt.translation.segments import Candidate, Segment, SegmentTranslation, Ver
 
 
 def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
-    """Return a candidate for `segment`: the output of one search, or of one per piece of text between its spans."""
+    """Return a candidate for `segment`: the output of one search, or of one per piece of text between its spans.
+
+    An output that is among the candidates of the segment has its verdict.
+    """
     source = segment.protected
     if segment.known is not None:  # a person wrote it
         return Candidate([untranslated(segment.known.target)], segment.known.target, Verdict(False, [], [], []))
+    for candidate in segment.candidates:
+        if [each.tgt_ids for each in candidate.translations] == [each.tgt_ids for each in translations]:
+            return candidate._replace(translations=translations)
     if len(translations) > 1:
         text = _after_prefix(segment, source.join([each.text for each in translations]))
         lost = lost_spans(source.spans, text)

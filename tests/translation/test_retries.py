@@ -77,7 +77,7 @@ def test_a_text_of_spans_alone_follows_its_prefix(letters):
 def test_an_output_that_two_searches_find_is_judged_once(letters, monkeypatch):
     tgt = letters.tokenizers.tgt
     judged = []
-    monkeypatch.setattr("nmt.translation.retries.judge", lambda *given: judged.append(given) or judge(*given))
+    monkeypatch.setattr("nmt.translation.verdicts.find_loop", lambda output, source: judged.append(tgt.decode(output)))
 
     def search(segments, options):
         outputs = ["b", "c", "bc"][: options.num_hypotheses]
@@ -88,5 +88,5 @@ def test_an_output_that_two_searches_find_is_judged_once(letters, monkeypatch):
     first = judge(segment, search([segment], SearchOptions())[0][0])
     segment.candidates = [first._replace(verdict=first.verdict._replace(wrong_numbers=["1"]))]
     Retries(search, letters.tokenizers, SearchOptions()).run([segment])
-    assert [output.text for _, output in judged] == ["c", "bc"]
+    assert judged == ["b", "c", "bc"]
     assert segment.best.text == "c"
