@@ -13,7 +13,7 @@ from nmt.base.languages import Direction
 from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.text.words import counted_words
 from nmt.evaluation.significance import SentenceStatistics, System, correlation
-from nmt.translation.guards import find_loop, is_copy, is_in_wrong_language
+from nmt.translation.guards import count_copied, find_loop, is_in_wrong_language, is_mostly_copied
 
 NUM_WORST = 30
 NUM_BINS = 10
@@ -112,7 +112,9 @@ def find_flags(source: str | None, hypothesis: str, references: Sequence[str], d
     if not hypothesis.strip():
         return ["empty"] if all(reference.strip() for reference in references) else []
     signs: dict[str, Callable[[str], bool]] = {
-        "copied": lambda text: source is not None and direction.src != direction.tgt and is_copy(source, text),
+        "copied": lambda text: (
+            source is not None and direction.src != direction.tgt and is_mostly_copied(*count_copied(source, text))
+        ),
         "wrong language": lambda text: is_in_wrong_language(text, direction.tgt),
     }
     found = (name for name, has in signs.items() if has(hypothesis) and not any(map(has, references)))

@@ -137,21 +137,23 @@ def look_up(text: SegmentedText, memory: TranslationMemory) -> SegmentedText:
     found: list[Segment] = []
     for _, line in groupby(text.segments, lambda segment: text.text.count("\n", 0, segment.span.start)):
         segments = [*line]
+        span = segments[-1].span._replace(start=segments[0].span.start)
         whole = replace(
             segments[-1],
-            span=segments[-1].span._replace(start=segments[0].span.start),
+            text=AS_READ(text.text[span.start : span.end]),
+            span=span,
             prefix=segments[0].prefix,
         )
-        candidates = [_known(text, segment, memory) for segment in (whole, *segments)]
+        candidates = [_known(segment, memory) for segment in (whole, *segments)]
         found += candidates[:1] if candidates[0].known is not None else candidates[1:]
     return text._replace(segments=found)
 
 
-def _known(text: SegmentedText, segment: Segment, memory: TranslationMemory) -> Segment:
-    """Return a `segment` of `text` with the translation that `memory` has for it, if that begins with its prefix."""
-    written = AS_READ(text.text[segment.span.start : segment.span.end])
-    for before, after in (("", ""), (list_marker(written), ""), edges(written)):
-        same = memory.find_same(written.removeprefix(before).removesuffix(after))
+def _known(segment: Segment, memory: TranslationMemory) -> Segment:
+    """Return `segment` with the translation that `memory` has for it, if that begins with its prefix."""
+    text = segment.text
+    for before, after in (("", ""), (list_marker(text), ""), edges(text)):
+        same = memory.find_same(text.removeprefix(before).removesuffix(after))
         if same is not None and (target := before + same.target + after).startswith(segment.prefix):
-            return replace(segment, known=MemoryMatch(written, target, 1.0))
+            return replace(segment, known=MemoryMatch(text, target, 1.0))
     return segment

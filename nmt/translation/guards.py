@@ -66,22 +66,17 @@ def is_in_capitals(text: str) -> bool:
     return text.isupper() and " " in text.strip() and sum(map(str.isupper, text)) >= _MIN_CAPITALS
 
 
-def is_copy(source: str, output: str) -> bool:
-    """Return True if more than half of the output's words come from the source: it was copied, not translated.
-
-    Measures the overlap of unigrams, without punctuation and numbers, as in Ott et al. 2018 (Analyzing Uncertainty in
-    Neural Machine Translation, section 5.2). Outputs of fewer than three words may be names, so they never count.
-    """
-    return is_mostly_copied(*count_copied(source, output))
-
-
 def is_mostly_copied(num_copied: int, num_words: int) -> bool:
-    """Return True if more than half of an output's words, at least three, come from the source."""
+    """Return True if an output is a copy: more than half of its words, at least three, come from the source.
+
+    As in Ott et al. 2018 (Analyzing Uncertainty in Neural Machine Translation, section 5.2). Outputs of fewer than
+    three words may be names, so they never count.
+    """
     return num_words >= _MIN_COPIED and num_copied > _COPIED_SHARE * num_words
 
 
 def count_copied(source: str, output: str) -> tuple[int, int]:
-    """Return how many words of the output come from the source, and how many there are in all."""
+    """Return how many words of the output, numbers apart, come from the source, and how many there are in all."""
     words, of_source = (Counter(counted_words(text)) for text in (output, source))
     return (words & of_source).total(), words.total()
 

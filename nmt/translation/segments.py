@@ -94,6 +94,7 @@ class Segment:
     tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
     term_ids: Sequence[int] = ()  # the terms that the search must find, as of `terms.term_ids`
     protected: Protected = _NO_TEXT
+    text: str = ""  # as the model reads it, with its spans, and with the symbols and brackets around it
     span: TextSpan = _NO_SPAN
     space: str = ""  # after its translation
     # Prepended to the segment, and to what follows its first span if that is translated by itself.

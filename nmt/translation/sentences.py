@@ -21,7 +21,7 @@ _END_MARKS = (
     r"\u2e2e-\u2e54\u3002\u17d4\ua4ff-\uabeb\ufe52-\ufe57\uff01\uff0e\uff1f\uff61\U00010a56-\U0001da88"
 )
 # A mark that may end a sentence: "." is none inside a number or before a small letter, ")" only behind a single letter.
-_MARK = lazy_pattern(rf"[.)•{_END_MARKS}](?:(?<![.)])|(?<=\.)(?![a-z\d])|(?<=\s\w\)))")
+_MARK = lazy_pattern(rf"[.)•{_END_MARKS}](?:(?<![.)])|(?<=\.)(?![a-z\d])|(?<=[\s(]\w\))|(?<=[\s(][ivx][ivx]\)))")
 _TRAILING = ".!?…。！？।؟۔ \t\r\n\"'”’“»)）」』"  # the most usual characters after the last letter
 _FULL_STOPS = "。！？｡।॥۔։።။។"  # end a sentence without white space after them, too
 _DASHES = "—–-"
@@ -55,17 +55,22 @@ _SMALL_START = lazy_pattern(r"(?<=[.!?]\s)\w")
 
 # A capital letter after a full stop, which sentencex may take for that of an abbreviation; not that of an initial.
 _CAPITAL = lazy_pattern(r"\.[^\w.]+(?!Chr\b|UU\b)([^\W\d_])(?!\.|G\b)")
-# The mark of an item of a list on one line: "1.", "a)", "•". A number before a month is a date.
+# The mark of an item of a list on one line: "1.", "a)", "•". Three are needed of those that may be of prose (group 2):
+# numbers before a small letter or a month ("1. Mai"), initials ("A. Smith"), the numbers of kings ("Otto I.").
 _ITEM_MARK = lazy_pattern(
-    r"\s(?=[(\d•]|[a-zа-я]\))(?<![,;]\s)(\(?(\d{1,2}(?=\.?\)|\.\s+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))"
-    r"|[a-zа-я](?=\))|•)\.?\)?)\s+(?=\S)"
+    r"\s(?=[(\d•]|\w{1,4}[.)])(?<![,;]\s)\(?("
+    r"(?:\d{1,2}(?=\.?\)|\.\s+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))|(?:[A-Za-zА-Яа-я]|[ivx]+)(?=\))|•)"
+    r"|(\d{1,2}|[A-Za-z]|[ivx]+|[IVX]+)(?=\.\s))\.?\)?\s+(?=\S)(?!\w\.\s)"
 )
 # That of a first item is at the start of a sentence, or after a colon.
-_FIRST_ITEM = lazy_pattern(r"(?:\A\(?\d{1,2}|(?<![^:.!?\s]\s)\(?[1aа•])[.)\s]")
+_FIRST_ITEM = lazy_pattern(r"(?:\A\(?\d{1,2}|(?<![^:.!?\s]\s)\(?[1aiAIаА•])[.)\s]")
 # A mark that follows another of the same list: neighbors here.
-_ITEM_ORDER = " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k а б в г д е ж з и к "
+_ITEM_ORDER = (
+    " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k A B C D E F G H I J K"
+    " i ii iii iv v vi vii viii ix x I II III IV V VI VII VIII IX X а б в г д е ж з и к А Б В Г Д Е Ж З И К "
+)
 # A text up to the place that is nothing but the mark of an item: its sentence has not begun.
-_ITEM = lazy_pattern(r"\W*(?:\d{1,2}|[^\W\d_])(?:[.)]|\.\))\s*")
+_ITEM = lazy_pattern(r"\W*(?:\d{1,2}|[ivx]+|[IVX]+|[^\W\d_])(?:[.)]|\.\))\s*")
 
 # ---- What is around the place where a sentence may begin.
 
@@ -95,10 +100,18 @@ _ORDINAL = lazy_pattern(r"(?<![.:,])(?<!\.\s)(?:\d{1,2}|[IVX]+)\.")
 _ORDINAL_LANGUAGES = ("de", "hu", "lb", "tr")  # where a capital letter may follow an ordinal number
 # Of scripts with capitals, or a letter that is no ideograph, or a title that sentencex does not know.
 _SHORT = lazy_pattern(r"[A-Za-z\u00c0-\u024f\u0370-\u052f]{1,4}|approx|\w*str|[^\W\d_\u2e80-\U0010ffff]|Profa|डॉ|श्री|पृ")
-# A word with a vowel, not a part of an abbreviation ("f.eks"), nor at the start of a parenthesis: "(ed. Smith)".
+# A word with a vowel, or one of chat or computers; not a part of an abbreviation ("f.eks"), nor at the start of a
+# parenthesis: "(ed. Smith)".
 _LIKE_WORD = lazy_pattern(
-    r"(?i)(?<![.(（])(?=[^\W\d_]{2})(?!\w*str\b)[^\W\d_]*?"
-    "[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\u1ea0-\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ]"
+    r"(?i)(?<![.(（])(?=[^\W\d_]{2})(?!\w*str\b)(?:(?:hm+|mhm|ps+t|[bg]r{2,}|pc|[cd]v?d|pdf|sms|wc|gps|html|xml|vpn|tv)\b"
+    r"|[^\W\d_]*?"
+    "[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\u1ea0-\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ])"
+)
+# A word of consonants alone before a capital letter is an abbreviation: "ks. Kowalski", "dl. Pop", "др. Јовић". In some
+# languages r and l between others are vowels: "vlk", "trh".
+_CONSONANTS = lazy_pattern(
+    r"(?<![^\s(])(?!\w[rlрл]\w|[hm]+\.|ps+t)[bcdfghjklmnpqrstvwxzçćčďđğłńñňřśšşťźżžбвгджзйклмнпрстфхцчшщґђјљњћџ]{2,4}"
+    r"\.\s+[A-ZÀ-ÖØ-ÞĀČĎĐĒĘĚĞĪİŁŃŇŌŐŒŘŚŞŠŤŪŮŰŹŻŽΆ-ΫЀ-Я]"
 )
 # Abbreviations that look like words.
 _LIKE_WORDS = frozenset((
@@ -128,7 +141,7 @@ def sentence_starts(text: str, language: str) -> list[int]:
     if not _MARK.search(text.rstrip(_TRAILING)):  # takes 1 to 2 µs
         return []  # most texts: a single sentence
     plain = _simplified(text)
-    items = {*_items(text)}
+    items = {*_items(text, language)}
     proposed = {*_proposed_starts(plain, language)}
     capitals = {match.start(1) for match in _CAPITAL.finditer(plain) if match[1].isupper()}
     is_chat = text.islower()
@@ -160,17 +173,20 @@ def sentence_starts(text: str, language: str) -> list[int]:
     return starts
 
 
-def _items(text: str) -> list[int]:
-    """Return the starts of the items of lists on one line: "1. Milk 2. Bread", "a) Milk b) Bread", "• Milk • Bread"."""
+def _items(text: str, language: str) -> list[int]:
+    """Return the starts of the items of lists on one line: "1. Milk 2. Bread", "(a) Milk (b) Bread", "• Milk • Tea"."""
     starts: list[int] = []
     last = ""
+    least = 2
     for mark in _ITEM_MARK.finditer(" " + text):
         start = mark.start()
-        label = mark[2]
+        label = mark[1]
         if _FIRST_ITEM.match(text, start) or f" {last} {label} " in _ITEM_ORDER:
             starts.append(start)
             last = label
-    return starts if len(starts) > 1 else []
+            if mark[2] and not (label.isdigit() and language.startswith("en")):  # English ordinals have no full stop
+                least = 3
+    return starts if len(starts) >= least else []
 
 
 def _proposed_starts(plain: str, language: str) -> Iterator[int]:
@@ -242,7 +258,7 @@ def _is_abbreviation(end: re.Match[str], first: str, language: str, is_chat: boo
         return is_short or (len(word) < 6 and _NUMBER_ALONE.match(end.string, end.end()) is not None)
     is_title = is_short and not word.islower() and not word[1:].isupper()  # "Dr", "J"
     english = language.startswith("en")  # sentencex knows its titles and initials
-    if is_title and not english:
+    if (is_title or _CONSONANTS.match(end.string, end.start())) and not english:
         return not (first.isupper() and _is_final(end, language))
     return first.islower() and ((is_short and not is_chat) or (word.isdigit() and not (is_chat and english)))
 

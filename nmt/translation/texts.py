@@ -241,6 +241,7 @@ class _PlainSegmentation(NamedTuple):
             ids,
             tgt_tag=segmenter.tgt_tag(direction),
             protected=Protected(text, [], None if protects else text),
+            text=text,
             span=TextSpan(0, len(text), ""),
             tags=(tag, tag),
             terms=[],
@@ -314,6 +315,7 @@ class _Segmentation:
         """Return the segment for a part of the text."""
         segmenter = self.segmenter
         protected, ids = self._encode(span.start, span.end)
+        text = self.text[span.start : span.end]
         lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
         # The model does not see a pair of brackets, which it may leave open, nor marks that its vocabulary lacks.
         if is_within_edges := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
@@ -329,6 +331,7 @@ class _Segmentation:
             ids,
             tgt_tag=segmenter.tgt_tag(self.direction),
             protected=protected,
+            text=text,
             span=span._replace(start=self.places[span.start], end=self.places[span.end]),
             space=span.space,
             edges=(lead, tail),
@@ -340,7 +343,7 @@ class _Segmentation:
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             left_out=left_out,
-            unknown=segmenter.unknown_words(self.text[span.start : span.end], protected.outside_spans(), left_out),
+            unknown=segmenter.unknown_words(text, protected.outside_spans(), left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import TypeVar
-from unicodedata import normalize
 
 from nmt.base.languages import Direction
 from nmt.data.text.glossary import Term, missed_terms
@@ -91,8 +90,8 @@ class Translation:
     """Numbers that only one of source and translation has as often, or in another order (`numbers_in`)."""
     alternatives: list[Translation] = field(default_factory=list)
     """The other hypotheses of an n-best search, best first; they have no alternatives themselves."""
-    without_spans: tuple[str, str] | None = field(default=None, repr=False)
-    """Source and output without protected spans."""
+    without_spans: tuple[str, str] = field(default=("", ""), repr=False)
+    """The source, as the model reads it, and the output, without protected spans."""
     direction: Direction | None = field(default=None, repr=False)
     """The source and target language of the translation; None for a blank text."""
     statistics: TextStatistics | None = field(default=None, repr=False)
@@ -159,20 +158,18 @@ class Translation:
     @property
     def copied_source(self) -> bool:
         """True if more than half of the output's words come from the source: it was copied, not translated."""
-        if self.direction is None or self.direction.src == self.direction.tgt:
-            return False
-        return is_mostly_copied(*self._copied)
+        return (
+            self.direction is not None and self.direction.src != self.direction.tgt and is_mostly_copied(*self._copied)
+        )
 
     @cached_property
     def _copied(self) -> tuple[int, int]:
-        return count_copied(*self.without_spans) if self.without_spans else (0, 0)
+        return count_copied(*self.without_spans)
 
     @cached_property
     def wrong_language(self) -> bool:
         """True if the output is in the wrong script or, with the extra langid, in the wrong language."""
-        if self.without_spans is None or self.direction is None:
-            return False
-        return is_in_wrong_language(self.without_spans[1], self.direction.tgt)
+        return self.direction is not None and is_in_wrong_language(self.without_spans[1], self.direction.tgt)
 
     @cached_property
     def unusual_source(self) -> list[str]:
@@ -183,7 +180,7 @@ class Translation:
         """Return the reasons of `unusual_source`; unless told to `identify` languages, by scripts and words alone."""
         if self.through is not None:
             return self.through.find_unusual(identify=identify)
-        if self.without_spans is None or self.direction is None:
+        if self.direction is None:
             return []
         num_tokens = len(self.src_ids) - _TAG_TOKENS * len(self.segments)
         return find_unusual(self.without_spans[0], num_tokens, self.direction.src, self.statistics, identify=identify)
@@ -321,8 +318,8 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
     misplaced: list[Term] = []
     sentence_split = loop_retried = loop_unresolved = protected_retried = False
     num_protected = 0
-    source_parts = [text.lead]  # of both, without protected spans
-    output_parts = [text.lead]
+    source_parts: list[str] = []  # of both, without protected spans
+    output_parts: list[str] = []
     is_in_source = "\ufffd" in text.text  # the replacement character
     for segment in text.segments:  # one loop, because it runs for every text
         candidate = segment.candidates[min(position, len(segment.candidates) - 1)]
@@ -334,11 +331,10 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
             num_protected += len(spans)
             translated_around += spans if candidate.is_pieced else []
             lost += verdict.lost_spans
-        start, end, space, _ = segment.span
-        source_parts.append(segment.protected.without_spans(text.text[start:end] + space))
+        source_parts.append(segment.protected.without_spans(segment.text + segment.span.space))
         output_parts.append(segment.protected.without_spans(written[-1]))
         if text.spans is not None and segment.known is None:
-            lost += lost_marks(text.text[start:end], candidate.text, spans, segment.left_out, segment.unknown)
+            lost += lost_marks(segment.text, candidate.text, spans, segment.left_out, segment.unknown)
         numbers += verdict.wrong_numbers
         terms += segment.terms
         misplaced += verdict.misplaced_terms
@@ -365,7 +361,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         terms_missed=missed_terms(terms, output) if terms else [],
         terms_misplaced=[*map(str, misplaced)],
         numbers_missed=numbers,
-        without_spans=(normalize("NFC", "".join(source_parts)), "".join(output_parts)),
+        without_spans=("".join(source_parts), "".join(output_parts)),
         direction=text.direction,
         statistics=text.statistics,
         memory=text.known,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from nmt import Translator
 from nmt.config import SearchOptions
 from nmt.data.text.characters import list_marker
 from nmt.data.text.glossary import Glossary
+from nmt.data.text.text_statistics import UNKNOWN
 from nmt.translation.languages import LanguagePair
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
@@ -173,3 +175,24 @@ def test_a_decomposed_text_has_the_flags_and_features_of_the_composed_one(transl
         decomposed.features,
         decomposed.flags,
     )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda word: "\u00ad".join(word),
+        lambda word: "\u200b".join(word),
+        lambda word: f"{word[0]}\u2060{word[1:]}\ufeff",
+        lambda word: "".join(chr(ord(c) + 0xFEE0) for c in word),
+        lambda word: "".join(chr(ord(c) - ord("a") + 0x1D41A) for c in word),
+    ],
+    ids=["soft hyphens", "zero-width spaces", "joiners and marks", "full width", "bold letters of formulas"],
+)
+@pytest.mark.parametrize("space", [" ", "\u00a0", "\u3000"])
+def test_what_is_flagged_is_the_text_as_the_model_reads_it(translator, change, space):
+    statistics = UNKNOWN.model_copy(update={"words": ["eins zwei drei vier", "acht"], "usual_octave": 0.5})
+    words = ["eins", "zwei", "drei", "vier", "acht"]
+    for text in (" ".join(words), "⟪eins⟫ zwei M. drei", "vitamin C vier"):
+        written = space.join(change(word) if word in words else word for word in text.split(" "))
+        plain, other = (replace(found, statistics=statistics) for found in translator.translate([text, written]))
+        assert (other.text, other.flags, other.without_spans) == (plain.text, plain.flags, plain.without_spans)

@@ -106,6 +106,7 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     run.statistics_file.write_text(json.dumps(statistics), "utf-8")
     export_web(run, tmp_path / "page")
     lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]
+    lines += ["H\u00adaus Ka\u200btze rar", "Ｈａｕｓ\u3000rar", "\ufeffrar H\u2060aus"]  # flagged as they are read
     lines += ["Haus Qwx", "Haus -qwx", "Haus qwx", "HAUS QWX", "Haus q_w eins", "Haus Seldom"]
     found = run_script(tmp_path / "page", "translate", {"kernel": "", "lines": lines, "languages": {}})
     with Translator.load(run, engine="native", precision="int8") as translator:

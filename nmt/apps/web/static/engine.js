@@ -268,8 +268,7 @@ export class Engine {
   _assemble({ lead, segments, spans, text: source, direction }) {
     if (!segments.length) return { text: "", score: 0, finished: true, flags: {}, segments: 0, loop_retried: false, sentence_split: false, protected_retried: false, alternatives: [] };
     const ranks = Math.max(...segments.map((segment) => segment.hypotheses.length)), inSource = source.includes("\ufffd");
-    const own = segments.flatMap((segment) => segment.protected.spans).sort((a, b) => b.length - a.length);
-    const plain = own.reduce((rest, span) => rest.replaceAll(span, " "), source);
+    const plain = segments.map((segment) => segment.protected.withoutSpans(segment.text + segment.space)).join("");
     const all = Array.from({ length: ranks }, (_, rank) => {
       const written = [], lost = [], numbers = [], parts = [];
       for (const segment of segments) {

@@ -1,5 +1,4 @@
-// Texts, as `nmt translate` reads them: sentences, protected spans, numbers, loops. Each part names the Python that it
-// follows; sentences alone are found in a simpler way, because the library that proposes them there is not for browsers.
+// Texts, as `nmt translate` reads them, each part as the Python that it names; but sentences in a simpler way.
 import { AFTER_TOKEN, ALPHABETIC_WORD, AMOUNT, AROUND, BEFORE_TOKEN, CHINESE_PAIRS, CHINESE_QUOTES, CODE_SIGN, DASHES, LIST_MARKER, NUMBER, NUMBERED, NUMBER_ALONE, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PLACE, PRINTED_TOKEN, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
@@ -199,7 +198,7 @@ export function findSpans(text, symbols = []) {
 
 const IN_ORDER = /^(?:(%)[-+#0]*\p{Nd}*(?:\.\p{Nd}+)?(?:hh?|ll?|[Lzjt])?[A-Za-z@]|[<[]\/?([\p{L}\p{N}_:.-]+)[^<[]*[>\]])$/u;
 
-// Where each span of `counts` stands, up to so many times, but not in a longer one of `others`: one search for all of a length.
+// Where each span of `counts` stands, up to so many times, but not in a longer one of `others`.
 function placesOutside(counts, text, others) {
   const places = new Map([...counts.keys()].map((span) => [span, []]));
   for (const length of new Set([...counts.keys()].map((span) => span.length))) {
@@ -219,7 +218,7 @@ const kindOf = (span) => {
   return match ? match[1] ?? match[2] : "";
 };
 
-// A mark of each kind that a source has more often than an output; and a word in quotation marks, if that has none.
+// A mark of each kind that a source has more often than an output.
 function marksLeftOut(source, output) {
   const kindOf = ({ groups }) => Object.keys(groups).find((kind) => groups[kind] !== undefined);
   const read = [...source.matchAll(PROSE_MARKS)], left = new Map();
@@ -237,12 +236,12 @@ export function wordsLacking(text, lacks) {
   return 2 * lacking.length < words.length ? lacking : [];
 }
 
-// The octave of the frequency of each word that training has seen: 0 for one source, n for 2^n and more.
+// The octave of the frequency of each word of training: 0 for one source, n for 2^n and more.
 export const octavesOf = (statistics) => new Map([statistics?.once ?? "", ...(statistics?.words ?? [])].flatMap((words, i) => words.split(" ").filter(Boolean).map((word) => [word, i])));
 
 const UNSEEN = "words, forms and tokens"; // of models that did not count them
 
-// The tokens of a text, without the quotation marks and the punctuation around them, that are no words.
+// The tokens of a text, without the punctuation around them, that are no words.
 function* tokensWithSigns(text) {
   for (const [printed] of text.matchAll(PRINTED_TOKENS)) {
     let start = 0, end = printed.length;
@@ -262,7 +261,7 @@ function formOf(token, share) {
   return `${form} ${share}`;
 }
 
-// The words of a text, in alphabets, and its tokens outside of spans that training has not seen, but those, and of kinds, that targets leave out.
+// The words and tokens of a text that training has not seen, but those, and of kinds, that targets leave out.
 export function unseenWords(text, outside, octaves, leftOut) {
   if (leftOut.includes(UNSEEN)) return []; // they were not counted
   const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text), hasSeen = (word) => octaves.has(word.toLowerCase());
@@ -300,7 +299,7 @@ export function withoutParts(lost, source) {
   return [...new Set(lost)].filter((item) => whole.has(item));
 }
 
-// What the output lacks of a source: words beside marks that prose does not have, odd and unknown words, marks of prose.
+// What the output lacks of a source: words beside odd marks, odd and unknown words, marks of prose.
 export function lostMarks(source, output, spans = [], leftOut = [], unknown = []) {
   const named = (text) => [...spans].sort((a, b) => b.length - a.length).reduce((rest, span) => rest.replaceAll(span, ("<[\\".includes(span[0]) ? " " : isSymbol(span) || span[0] === "&" ? "º" : "ª").repeat(span.length)), text);
   const read = named(source), written = named(output), left = written.match(ODD_MARKS) ?? [];
@@ -486,7 +485,7 @@ export function countCopied(source, output) {
 
 export const isCopy = ([copied, words]) => words >= 3 && copied > words / 2;
 
-// The chrF that such a translation had on average: Confidence of nmt/data/text/text_statistics.py. `parts` were searched.
+// The chrF that such a translation had on average: nmt/data/text/text_statistics.py.
 export function expectedChrf(weights, parts, [copied, words]) {
   const joined = (name) => parts.flatMap((part) => [...part[name]]), repeated = (ids) => 1 - new Set(ids).size / Math.max(1, ids.length);
   const [ids, source] = [joined("ids"), joined("source")], sum = (count) => parts.reduce((total, part) => total + count(part), 0);
@@ -518,7 +517,7 @@ export function loopIn(output, source) {
   return repeats > allowed ? Math.max(2, unit * (allowed < 4 ? 2 : allowed)) : 0;
 }
 
-// Why a source is unlike the training text, but for its language. `octaves`: of the frequency of each word, by word.
+// Why a source is unlike the training text, but for its language.
 export function unusual(text, numTokens, statistics, octaves) {
   const capitals = text.match(/\p{Uppercase}/gu) ?? [], words = countedWords(text), found = words.map((word) => octaves.get(word) || -2);
   const isLoud = capitals.length >= 8 && trimmed(text).includes(" ") && !/[\p{Lowercase}\p{Lt}]/u.test(text);
@@ -540,7 +539,7 @@ const ENDS = "!?:;…\\u037e\\u055c\\u0589\\u061d-\\u061f\\u06d4\\u0700-\\u0702\
   "\\ua4ff-\\uabeb\\ufe52-\\ufe57\\uff01\\uff0e\\uff1f\\uff61";
 const W = "[\\p{L}\\p{N}_]"; // a word character of Python
 const FULL_STOPS = "。！？｡।॥۔؟։።။។", NOTE = "\\[[^\\[\\]]{1,20}\\]|[¹²³⁰-⁹*†‡]"; // a full stop that needs no space; the mark of a footnote
-const MARK = new RegExp(`\\.(?![a-z\\p{Nd}])|[•${ENDS}]|\\)(?<=[${WHITE}]${W}\\))`, "u");
+const MARK = new RegExp(`\\.(?![a-z\\p{Nd}])|[•${ENDS}]|\\)(?<=[${WHITE}(](?:${W}|[ivx]{2})\\))`, "u");
 const LAST = /[.!?…。！？।؟۔ \t\r\n"'”’“»)）」』]+$/;
 const WORD = /[\p{L}\p{N}]/u;
 const SENTENCE_END = new RegExp(`([^${WHITE}.${ENDS}“„"«»(\\['’—–-]*)([.${ENDS}]+)((?:[${WHITE}]?[”“"'’»«›‹)\\]」』》）]|${NOTE})*)([${WHITE}]*)$`, "u");
@@ -550,12 +549,14 @@ const PROPOSED = new RegExp([
   "[!?]+(?=[\\u3040-\\u30ff\\u3400-\\u9fff])",
   `(?<=\\p{Ll})[.!?]+(?=[A-Z][a-z]*(?:['’][a-z]+)?(?:[${WHITE},!?]|$))`, // "Hello.How are you?"
 ].join("|"), "gu");
-const ITEM = new RegExp(`^[^\\p{L}\\p{N}_]*(?:\\p{Nd}{1,2}|\\p{L})(?:[.)]|\\.\\))[${WHITE}]*$`, "u");
-const ITEM_MARK = new RegExp(`[${WHITE}](?<![,;][${WHITE}])\\(?(\\p{Nd}{1,2}(?=\\.?\\)|\\.[${WHITE}]+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))|[a-zа-я](?=\\))|•)\\.?\\)?[${WHITE}]+(?=[^${WHITE}])`, "gu");
-const FIRST_ITEM = new RegExp(`^\\(?\\p{Nd}{1,2}[.)${WHITE}]|(?<![^:.!?${WHITE}][${WHITE}])\\(?[1aа•][.)${WHITE}]`, "uy");
-const ITEM_ORDER = " • • 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 a b c d e f g h i j k а б в г д е ж з и к ";
+const ITEM = new RegExp(`^[^\\p{L}\\p{N}_]*(?:\\p{Nd}{1,2}|[ivx]+|[IVX]+|\\p{L})(?:[.)]|\\.\\))[${WHITE}]*$`, "u");
+const ITEM_MARK = new RegExp(`[${WHITE}](?=[(\\p{Nd}•]|${W}{1,4}[.)])(?<![,;][${WHITE}])\\(?(?:(\\p{Nd}{1,2}(?=\\.?\\)|\\.[${WHITE}]+(?![a-zß-ÿа-я]|Jan|Feb|Mär|Apr|Mai|Ju[nl]|Aug|Sep|Okt|Nov|Dez))|(?:[A-Za-zА-Яа-я]|[ivx]+)(?=\\))|•)` +
+  `|(\\p{Nd}{1,2}|[A-Za-z]|[ivx]+|[IVX]+)(?=\\.[${WHITE}]))\\.?\\)?[${WHITE}]+(?=[^${WHITE}])(?!${W}\\.[${WHITE}])`, "gu");
+const FIRST_ITEM = new RegExp(`^\\(?\\p{Nd}{1,2}[.)${WHITE}]|(?<![^:.!?${WHITE}][${WHITE}])\\(?[1aiAIаА•][.)${WHITE}]`, "uy");
+const ITEM_LETTERS = " a b c d e f g h i j k i ii iii iv v vi vii viii ix x а б в г д е ж з и к ";
+const ITEM_ORDER = ` • •${ITEM_LETTERS}${ITEM_LETTERS.toUpperCase()}${Array.from({ length: 20 }, (_, i) => i + 1).join(" ")} `;
 const SYMBOLS = new RegExp(`(?:(?:[\\u2190-\\u245f\\u249c-\\u2bff\\ufe0f\\u200d\\u{1f000}-\\u{1faff}]+|[:;]-?[()DP](?!${W})|\\[[\\p{Nd}${WHITE},–-]+\\][${WHITE}]*$)[${WHITE}]*)+`, "uy");
-const LIKE_WORD = new RegExp(`(?<![.(（])(?=\\p{L}{2})(?!${W}*str(?!${W}))\\p{L}*?[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\\u1ea0-\\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ]`, "iuy");
+const LIKE_WORD = new RegExp(`(?<![.(（])(?=\\p{L}{2})(?!${W}*str(?!${W}))(?:(?:hm+|mhm|ps+t|[bg]r{2,}|pc|[cd]v?d|pdf|sms|wc|gps|html|xml|vpn|tv)(?!${W})|\\p{L}*?[aeiouyàáâäåãæèéêëìíîïòóôöõøœùúûüýąęĩıőũűůě\\u1ea0-\\u1ef9ăаеиоуыэюяіїєёαεηιουωάέήίόύώ])`, "iuy");
 const LIKE_WORDS = new Set("abb abs afb alin approx av art avv ca cap dott godz hod ing kap obr pag pág para prof profa sig sra şek tab tys ul vol zob αριθ вул ім рис табл ул".split(" "));
 const SHORT = new RegExp(`^(?:[A-Za-z\\u00c0-\\u024f\\u0370-\\u052f]{1,4}|approx|${W}*str|[\\u0000-\\u2e7f]|Profa|डॉ|श्री|पृ)$`, "u");
 const FINAL = new RegExp(`(?:(?<!${W})(?:[ad]\\.[${WHITE}]?C|J\\.?-C|т\\.[${WHITE}]?[дп]|n\\.[${WHITE}]?[el]|[ef]\\.[${WHITE}]?Kr|[vn]\\.[${WHITE}]?Chr|[πμ]\\.[${WHITE}]?[μΧ]|v\\.t|p\\.e\\.v|etc|usw|May|Ok|T[Vv]|tv|[Jj]r|Co|U\\.S\\.A)` +
@@ -570,7 +571,7 @@ const NO_SMALL_START = "ca cs da de fi hy kk lb oc rm sk".split(" "); // where s
 const ORDINALS = "cs da de et eu fi hr hu is lb lv nb nn no pl sk sl sr tr".split(" ");
 const matches = (pattern, text, at) => (pattern.lastIndex = at, pattern.exec(text));
 
-// Whether the word at `start`, with a full stop, is an abbreviation or a number in a sentence that goes on at `at`.
+// Whether the word at `start`, with a full stop, is an abbreviation or a number.
 function isAbbreviation(text, start, word, at, first, language) {
   const isWord = matches(LIKE_WORD, text, start) && !LIKE_WORDS.has(word.toLowerCase()), two = language.slice(0, 2);
   if (matches(ORDINAL, text, start) && (BEFORE_CAPITAL.includes(two) || (ORDINALS.includes(two) && isLower(first)))) return true;
@@ -582,7 +583,8 @@ function isAbbreviation(text, start, word, at, first, language) {
   if (isLower(word) && /[\p{L}\p{Nd}]{3}\.$/u.test(text.slice(Math.max(0, start - 4), start))) return false; // example.com
   const isCapitals = word.length > 1 && word === word.toUpperCase() && word !== word.toLowerCase();
   const isVowel = /^[aeiou]\p{M}+$/u.test(word.normalize("NFD")); // "à. Tamba"
-  return TITLES.has(word) || (short && !isCapitals && !isVowel);
+  const isSyllable = isLower(word) && /^.[rlрл][^aeiouyаеиоу]/u.test(word); // "vlk. Utekl"
+  return TITLES.has(word) || (short && !isCapitals && !isVowel && !isSyllable);
 }
 
 function continues(text, at, language, chat) {
@@ -599,22 +601,23 @@ function continues(text, at, language, chat) {
   return mark === "." && isAbbreviation(text, from + end.index, word, at, first, language);
 }
 
-// The starts of the items of lists on one line: "1. Milk 2. Bread", "a) Milk b) Bread", "• Milk • Bread".
-function itemStarts(text) {
-  const starts = [];
-  let last = "";
-  for (const mark of ` ${text}`.matchAll(ITEM_MARK))
-    if (matches(FIRST_ITEM, text, mark.index) || ITEM_ORDER.includes(` ${last} ${mark[1]} `)) {
-      starts.push(mark.index);
-      last = mark[1];
-    }
-  return starts.length > 1 ? starts : [];
+// The starts of the items of lists on one line: "1. Milk 2. Bread".
+function itemStarts(text, language) {
+  const starts = [], english = language.startsWith("en"); // has no ordinal numbers with a full stop
+  let last = "", least = 2;
+  for (const { index, 1: sure, 2: label = sure } of ` ${text}`.matchAll(ITEM_MARK)) {
+    if (!matches(FIRST_ITEM, text, index) && !ITEM_ORDER.includes(` ${last} ${label} `)) continue;
+    starts.push(index);
+    last = label;
+    if (!sure && !(english && /\p{Nd}/u.test(label))) least = 3;
+  }
+  return starts.length >= least ? starts : [];
 }
 
 // The start of every sentence except the first.
 export function sentenceStarts(text, language) {
   if (!MARK.test(text.replace(LAST, ""))) return [];
-  const starts = [], chat = isLower(text), items = new Set(itemStarts(text));
+  const starts = [], chat = isLower(text), items = new Set(itemStarts(text, language));
   const ends = [...text.matchAll(PROPOSED)].map((match) => match.index + match[0].length);
   let begin = 0, searched = 0, hasWord = false;
   for (let at of [...new Set([...items, ...ends])].sort((a, b) => a - b)) {
@@ -718,7 +721,7 @@ const linesIn = (text) => text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/)
 const sentencesIn = (line, language) => [...split(line, findSpans(line), language, Infinity, () => 0, 1)].map(([start, end]) => line.slice(start, end));
 const both = (sources, targets) => (sources.length === targets.length ? sources.map((source, i) => [source, targets[i]]) : []);
 
-// The lines of a text with those of its correct translation, and the sentences of lines that have several, if there are as many.
+// The lines of a text with those of its correct translation, and their sentences, if there are as many.
 export function pairsIn(text, correct, { from, to }) {
   const [sources, targets] = [linesIn(text), linesIn(correct)], lines = both(sources, targets);
   return (lines.length ? lines : [[sources.join(" "), targets.join(" ")]]).flatMap(([source, target]) => {
@@ -727,7 +730,7 @@ export function pairsIn(text, correct, { from, to }) {
   });
 }
 
-// The translation of a text, or of what is behind the marker of a list or within brackets, in `corrected`, by source.
+// The translation of a text, without its list marker or brackets, in `corrected`, by source.
 export function correctionOf(text, corrected) {
   const written = asRead(text);
   for (const [before, after] of [["", ""], [listMarker(written), ""], edges(written)]) {
