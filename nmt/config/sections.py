@@ -53,13 +53,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _stages_have_effect(self) -> Self:
         for number, stage in enumerate(self.training.stages, start=1):
-            fault = ""
             if stage.augment and not self.data.augment.is_on:
                 fault = "augment true changes no pairs; set shares in data.augment, or omit augment"
-            elif stage.draw_segmentations and not self.tokenizer.subword_regularization.per_epoch:
-                fault = "draw_segmentations true draws none; set tokenizer.subword_regularization.per_epoch to true, "
-                fault += "or omit draw_segmentations"
-            if fault:
                 raise ValueError(f"training.stages: stage {number}: {fault}")
         return self
 
@@ -92,7 +87,6 @@ class Config(Section):
         stage = self.training.stages[number]
         data = self.data
         model = self.model
-        tokenizer = self.tokenizer
         if stage.weights is not None:
             data = data.with_weights(stage.weights)
         if stage.corpora is not None:
@@ -101,8 +95,5 @@ class Config(Section):
             data = data.model_copy(update={"augment": AugmentConfig()})
         if stage.dropout is not None:
             model = model.model_copy(update={"dropout": stage.dropout, "embedding_dropout": stage.dropout})
-        if stage.draw_segmentations is False:
-            usual = tokenizer.subword_regularization.model_copy(update={"per_epoch": False})
-            tokenizer = tokenizer.model_copy(update={"subword_regularization": usual})
-        changed = {"data": data, "model": model, "tokenizer": tokenizer, "training": self.training.of_stage(number)}
+        changed = {"data": data, "model": model, "training": self.training.of_stage(number)}
         return self.model_copy(update=changed)

@@ -1,24 +1,15 @@
-"""The section `tokenizer`: vocabularies, and random segmentations of the training pairs."""
+"""The section `tokenizer`: vocabularies."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from nmt.config.base import Count, Portion, Section
+from nmt.config.base import Count, Section
 from nmt.config.corpora import symbol_error
 
 MIN_COVERAGE = 0.98  # of characters; SentencePiece rejects less
-
-
-class SubwordRegularization(Section):
-    """Random segmentations of the training pairs: Kudo 2018; for bpe BPE-dropout, Provilkov et al. 2020."""
-
-    per_epoch: bool = Field(default=False, description="draw a new segmentation of each training pair in every epoch")
-    alpha: Portion = Field(
-        default=0.2, description="unigram: smoothing, lower is more varied; bpe: dropout rate of merges"
-    )
 
 
 class TokenizerConfig(Section):
@@ -47,7 +38,6 @@ class TokenizerConfig(Section):
     max_sentences: Count = Field(
         default=200_000, description="maximum number of sentences per language for training the tokenizer"
     )
-    subword_regularization: SubwordRegularization = SubwordRegularization()
     path: str | None = Field(
         default=None,
         description="folder made by `nmt vocab`, or a SentencePiece .model file, instead of training a tokenizer",
@@ -62,10 +52,3 @@ class TokenizerConfig(Section):
         if len(set(value)) != len(value):
             raise ValueError("a symbol is listed twice")
         return value
-
-    @model_validator(mode="after")
-    def _can_sample(self) -> Self:
-        if self.subword_regularization.per_epoch and self.type in ("char", "word"):
-            need = "subword_regularization.per_epoch must be false"
-            raise ValueError(f"type {self.type} has only one segmentation per text; {need}")
-        return self

@@ -37,9 +37,6 @@ class Stage(Section):
     batch_tokens: BatchTokens | Literal["auto"] | None = Field(default=None, description="token budget per batch")
     tokens_per_update: TokensPerUpdate | None = Field(default=None, description="target tokens per update")
     dropout: Rate | None = Field(default=None, description="model.dropout and model.embedding_dropout in this stage")
-    draw_segmentations: bool | None = Field(
-        default=None, description="false: draw none, even if tokenizer.subword_regularization.per_epoch is true"
-    )
     both_directions: bool | None = Field(default=None, description="training.both_directions in this stage")
     copy_targets: bool | None = Field(default=None, description="training.copy_targets in this stage")
     augment: bool | None = Field(default=None, description="false: change no pairs, even if data.augment does")
@@ -153,7 +150,7 @@ class TrainingConfig(Section):
         """Return the settings of stage `number` (from 0) alone."""
         if not self.stages:
             return self
-        own = {"weights", "corpora", "dropout", "draw_segmentations", "augment"}
+        own = {"weights", "corpora", "dropout", "augment"}
         named = self.stages[number].model_dump(exclude=own, exclude_none=True)
         return type(self).model_validate({**self.model_dump(), **named, "stages": ()})
 

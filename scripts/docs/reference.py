@@ -192,7 +192,6 @@ _LINKS = {
     "AugmentConfig": "[augmentation](#augmentation)",
     "Filters": "[filters](#filters)",
     "Stage": "[stages](#stages-of-a-training)",
-    "SubwordRegularization": "[subword regularization](#subword-regularization)",
 }
 """The sections inside sections, by class."""
 
@@ -203,7 +202,6 @@ def configuration_reference() -> str:
     from nmt.config.data import AugmentConfig
     from nmt.config.filters import Filters
     from nmt.config.sections import Config
-    from nmt.config.tokenizer import SubwordRegularization
     from nmt.config.training import Stage
 
     lines = [
@@ -221,7 +219,6 @@ def configuration_reference() -> str:
     lines += _section_lines("Files of a data set", ParallelFiles)
     lines += _section_lines("Filters", Filters)
     lines += _section_lines("Augmentation", AugmentConfig)
-    lines += _section_lines("Subword regularization", SubwordRegularization)
     return "\n".join([*lines, *_section_lines("Stages of a training", Stage)]).rstrip("\n")
 
 

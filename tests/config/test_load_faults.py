@@ -223,7 +223,6 @@ def test_a_data_section_that_lacks_or_mistakes_something(complaint, text):
 
 CONTRADICTIONS = {
     "  augment:\n    upper: 0.7\n    typos: 0.6": 5,
-    "tokenizer:\n  type: char\n  subword_regularization: {per_epoch: true}": 6,
     "model:\n  dropout: 0\n  num_heads: 3": 7,
     "model:\n  dropout: 0\n  d_model: 254": 7,
     "model:\n  attention: additive\n  positions: rotary": 7,
@@ -254,7 +253,6 @@ STAGES = {
     "training:\n  warmup_updates: 4\n  stages:\n  - max_updates: 500\n    warmup_updates: 500": 9,
     "training:\n  stages:\n  - max_updates: 500\n  - max_updates: 500\n    weights: [1, 2]": 9,
     "training:\n  stages:\n  - max_updates: 500\n    augment: true": 8,
-    "training:\n  stages:\n  - max_updates: 500\n    draw_segmentations: true": 8,
 }
 
 

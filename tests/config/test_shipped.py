@@ -20,13 +20,12 @@ def test_a_shipped_configuration_loads_and_opens_with_its_facts(path):
         assert any(line.startswith(f"# {fact} ") for line in comment), fact
 
 
-def test_the_seven_are_there():
+def test_the_six_are_there():
     assert [path.stem for path in SHIPPED] == [
         "demo-en-zh",
         "multi30k-de-en-stages",
         "multi30k-de-en-student",
         "multi30k-de-en",
-        "tatoeba-en-zh-stages",
         "tatoeba-en-zh",
         "transformer-base",
     ]

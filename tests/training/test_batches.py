@@ -28,11 +28,7 @@ from tests.tiny import small_config, write_digits
 
 DRAWN = {
     "model": {"max_src_len": 32, "max_tgt_len": 32},
-    "tokenizer": {
-        "type": "unigram",
-        "vocab_size": 330,
-        "subword_regularization": {"per_epoch": True},
-    },
+    "tokenizer": {"type": "unigram", "vocab_size": 330},
     "data": {"augment": {"noise": 0.2, "upper": 0.1, "title": 0.1}},
 }
 

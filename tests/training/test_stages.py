@@ -91,15 +91,13 @@ def test_a_stage_names_the_corpora_that_it_draws_from(two_corpora):
 
 
 def test_a_stage_may_train_on_pairs_as_they_are_with_its_own_dropout(two_corpora, tmp_path):
-    stages = [{"max_updates": 3}, {"max_updates": 3, "dropout": 0.25, "draw_segmentations": False, "augment": False}]
+    stages = [{"max_updates": 3}, {"max_updates": 3, "dropout": 0.25, "augment": False}]
     config = staged(two_corpora, stages)
-    changes = {"data": {"augment": {"upper": 0.5}}, "tokenizer": {"type": "unigram", "vocab_size": 60}}
-    changes["tokenizer"]["subword_regularization"] = {"per_epoch": True}
+    changes = {"data": {"augment": {"upper": 0.5}}}
     values = config.model_dump()
     config = Config.model_validate({**values, **{key: values[key] | new for key, new in changes.items()}})
     first, second = (span.config for span in stage_spans(config))
-    assert (first.data.augment.is_on, first.tokenizer.subword_regularization.per_epoch) == (True, True)
-    assert (second.data.augment.is_on, second.tokenizer.subword_regularization.per_epoch) == (False, False)
+    assert (first.data.augment.is_on, second.data.augment.is_on) == (True, False)
     assert (second.model.dropout, second.model.embedding_dropout) == (0.25, 0.25)
     assert first.model == config.model
 
@@ -266,14 +264,10 @@ def test_a_stage_of_copies_trains_on_each_target_and_itself_and_the_next_does_no
     assert [all(copies) for copies in are_copies] == [True] * 4 + [False] * 3
 
 
-@pytest.mark.parametrize(
-    ("stops", "per_epoch"), quick_and_slow([((2, 4), False), ((3,), True)], lambda _, case: case[1])
-)
-def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corpora, tmp_path, stops, per_epoch):
-    drawn = {"type": "unigram", "vocab_size": 290, "subword_regularization": {"per_epoch": True}}
-    config = in_both_directions(two_corpora, **({"tokenizer": drawn} if per_epoch else {}))
+def test_a_training_stopped_in_both_directions_ends_as_one_that_was_not(two_corpora, tmp_path):
+    config = in_both_directions(two_corpora)
     assert start_run(config, tmp_path / "whole")
-    for stop in stops:
+    for stop in (2, 4):
         run = stop_and_resume(config, tmp_path / f"stopped-{stop}", stop)
         theirs = RunDir(tmp_path / "whole").checkpoint("step-00000007")
         assert run.checkpoint("step-00000007").read_bytes() == theirs.read_bytes()

@@ -33,7 +33,7 @@ from nmt.translation import Translator
 
 log = logging.getLogger(__name__)
 
-_SETTABLE = ("tokenizer.subword_regularization", "tokenizer.user_symbols")  # symbols are appended to the vocabulary
+_SETTABLE = "tokenizer.user_symbols"  # which are appended to the vocabulary
 
 
 class AdaptResult(NamedTuple):

@@ -1,4 +1,4 @@
-"""Redraw the pairs of a store for each epoch: change a share of them, and draw random segmentations.
+"""Redraw the pairs of a store for each epoch: change a share of them.
 
 The results are not stored. A pool of pairs depends only on the seed, the epoch and the ranks of its pairs, so every
 process draws the same, and so does a resumed training run.
@@ -7,7 +7,7 @@ process draws the same, and so does a resumed training run.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import replace
 from itertools import pairwise
 from typing import Self
@@ -23,25 +23,21 @@ from nmt.data.store.store import Side, TokenStore
 from nmt.data.text.augment import PairChanger, TextPair
 from nmt.data.tokens.tokenizer import TokenizerPair
 
-_KINDS_OF_EPOCH, _SEGMENTATIONS = 1, 2  # keep their random numbers distinct from each other and from the order's
+_KINDS_OF_EPOCH = 1  # keeps these random numbers distinct from the order's
 _UNCHANGED = len(AUGMENT_KINDS)
 
 
 class Redraw:
-    """Redraws pools of pairs: changes an exact share of the pairs of an epoch, and draws a segmentation of each."""
+    """Redraws pools of pairs: changes an exact share of the pairs of an epoch."""
 
     def __init__(self, config: Config, store: TokenStore, tokenizers: TokenizerPair):
         """Prepare draws for a training run with `config`."""
         data = config.data
-        regularization = config.tokenizer.subword_regularization
         self._store = store
         self._augment = data.augment
         self._limits = (config.model.max_src_len, config.model.max_tgt_len)
         self._seed = config.training.seed
         self._tokenizers = (tokenizers.src, tokenizers.tgt)
-        self._samplers = [
-            each.sampler(regularization.alpha) if regularization.per_epoch else None for each in self._tokenizers
-        ]
         directions = [data.direction_of(files) for files in data.corpora("train")]
         symbols = {*tokenizers.src.user_symbols, *tokenizers.tgt.user_symbols}
         self._changers = [PairChanger(direction, symbols) for direction in directions]
@@ -50,9 +46,7 @@ class Redraw:
     @classmethod
     def from_config(cls, config: Config, store: TokenStore, tokenizers: TokenizerPair) -> Self | None:
         """Return the redraw of `store` for a training run; None if the stored pairs are used unchanged."""
-        if config.data.augment.is_on or config.tokenizer.subword_regularization.per_epoch:
-            return cls(config, store, tokenizers)
-        return None
+        return cls(config, store, tokenizers) if config.data.augment.is_on else None
 
     def pool(self, indices: Ints, ranks: Ints, epoch: int) -> tuple[Side, Side]:
         """Draw the pairs at `indices` of the store, which have the `ranks` in `epoch`; return both sides, in order.
@@ -60,64 +54,36 @@ class Redraw:
         A pair stays unchanged if it is too long or would become too long, or if it has unknown tokens. RunError if the
         store is damaged.
         """
-        src, tgt = self._store.src, self._store.tgt
-        may_change = np.ones(len(indices), dtype=np.bool_)
-        sentences = []
-        for side, limit in zip((src, tgt), self._limits, strict=True):
-            ids = side.concatenated(indices)
-            lengths = side.lengths(indices)
-            rows = np.repeat(np.arange(len(indices)), lengths)
-            may_change &= lengths < limit  # eos takes one token
-            may_change[rows[ids == UNK_ID]] = False
-            sentences.append(_cut(ids, lengths))
-        pairs: list[tuple[Ints, ...]] = list(zip(*sentences, strict=True))
-
+        stored = (self._store.src, self._store.tgt)
+        sentences = [_cut(side.concatenated(indices), side.lengths(indices)) for side in stored]
         kinds = kinds_of(ranks, len(self._store), self._augment, (self._seed, epoch))
-        changed = self._changed(pairs, np.where(may_change, kinds, _UNCHANGED), indices, (ranks, epoch))
-        seeds = (self._seed, epoch, int(ranks[0]) if len(ranks) else 0, _SEGMENTATIONS)
-        rows_to_draw = np.flatnonzero(may_change).tolist()
-        drawn = zip(*(self._segment(number, pairs, changed, rows_to_draw, seeds) for number in (0, 1)), strict=True)
-        rows_drawn = changed if self._samplers[0] is None else rows_to_draw
-        for row, pair_drawn in zip(rows_drawn, drawn, strict=True):
-            if all(len(ids) < limit for ids, limit in zip(pair_drawn, self._limits, strict=True)):
-                pairs[row] = pair_drawn
-        return _as_side((ids for ids, _ in pairs), src), _as_side((ids for _, ids in pairs), tgt)
-
-    def _changed(
-        self, pairs: Sequence[tuple[Ints, ...]], kinds: Ints, indices: Ints, position: tuple[Ints, int]
-    ) -> dict[int, TextPair]:
-        """Return the texts of the changed rows."""
         corpora = np.searchsorted(self._corpus_ends, indices, side="right")
-        ranks, epoch = position
-        changed = {}
+        changed: dict[int, TextPair] = {}
         for row in np.flatnonzero(kinds != _UNCHANGED).tolist():
-            rng = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
-            texts = zip(self._tokenizers, pairs[row], strict=True)
+            ids_of_pair = [side[row] for side in sentences]
+            if not self._fits(ids_of_pair) or any(UNK_ID in ids for ids in ids_of_pair):
+                continue
+            texts = zip(self._tokenizers, ids_of_pair, strict=True)
             pair = TextPair(*(tokenizer.decode(ids.tolist()) for tokenizer, ids in texts))
+            rng = random.Random((self._seed << 96) + (epoch << 48) + int(ranks[row]))
             new = self._changers[corpora[row]].change(AUGMENT_KINDS[kinds[row]], pair, rng)
             if new != pair:
                 changed[row] = new
-        return changed
 
-    def _segment(
-        self,
-        number: int,
-        pairs: Sequence[tuple[Ints, ...]],
-        changed: dict[int, TextPair],
-        rows: list[int],
-        seeds: tuple[int, ...],
-    ) -> list[Ints]:
-        """Return one side of the `changed` pairs; if segmentations are drawn, draw one for each of `rows`."""
-        tokenizer = self._tokenizers[number]
-        sampler = self._samplers[number]
-        texts = [pair[number] for pair in changed.values()]
-        if sampler is None:
-            segmented = tokenizer.encode_batch(texts)
-        else:
-            new = dict(zip(changed, tokenizer.normalize_batch(texts), strict=True))
-            spelled = [new[row] if row in new else tokenizer.spelling(pairs[row][number].tolist()) for row in rows]
-            segmented = sampler.draw(spelled, *seeds, number)
-        return [np.array(ids, dtype=np.int64) for ids in segmented]
+        encoded = [
+            tokenizer.encode_batch(pair[number] for pair in changed.values())
+            for number, tokenizer in enumerate(self._tokenizers)
+        ]
+        for row, *ids_of_pair in zip(changed, *encoded, strict=True):
+            if self._fits(ids_of_pair):
+                for side, ids in zip(sentences, ids_of_pair, strict=True):
+                    side[row] = np.array(ids, dtype=np.int64)
+        src, tgt = (_as_side(side, like) for side, like in zip(sentences, stored, strict=True))
+        return src, tgt
+
+    def _fits(self, ids_of_pair: Sequence[Sized]) -> bool:
+        """Return whether both sides are within the model's limits; eos takes one token."""
+        return all(len(ids) < limit for ids, limit in zip(ids_of_pair, self._limits, strict=True))
 
 
 def kinds_of(ranks: Ints, num_pairs: int, config: AugmentConfig, key: tuple[int, int]) -> Ints:

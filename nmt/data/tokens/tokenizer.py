@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import sentencepiece
 
@@ -44,9 +44,6 @@ from nmt.data.tokens.sentencepiece_model import (
     with_more,
     with_special_tokens,
 )
-
-if TYPE_CHECKING:
-    from nmt.data.tokens.subword_regularization import SubwordSampler
 
 MAX_MODEL_BYTES = 100_000_000  # 256,000 tokens take 5 million bytes; larger files are not tokenizers, and are not read
 _FORBIDDEN_CHARACTERS = set("\n\r\0")  # one line in, one line out
@@ -149,25 +146,6 @@ class Tokenizer:
         """The pattern that finds the longest of the added tokens, in one group."""
         return re.compile(f"({any_of(self._added)})")
 
-    @property
-    def can_sample(self) -> bool:
-        """True if a text has several segmentations, so that `sampler` can draw one."""
-        return self.type in ("unigram", "bpe")
-
-    def sampler(self, alpha: float) -> SubwordSampler:
-        """Return a sampler of segmentations of normalized texts.
-
-        unigram: samples by the probability of each segmentation to the power of `alpha` (Kudo 2018, section 3.2). bpe:
-        drops each merge with probability `alpha` (Provilkov et al. 2020, section 3). Other types: ValueError.
-        """
-        from nmt.data.tokens.subword_regularization import SubwordSampler
-
-        return SubwordSampler(read_pieces(self.model_bytes), self.type, alpha)
-
-    def normalize_batch(self, texts: Iterable[str]) -> list[str]:
-        """Return each text as it is segmented: normalized, with "▁" for each space and before the first word."""
-        return self._processor.normalize([without_surrogates(text) for text in texts])
-
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of any ids in the vocabulary.
 
@@ -184,16 +162,6 @@ class Tokenizer:
                 else:
                     kept += run
         return self._processor.decode(kept) if kept else ""
-
-    def spelling(self, ids: Sequence[int]) -> str:
-        """Return the normalized text of `ids`, as `normalize_batch` does; `ids` must not contain special ids."""
-        if self._byte_values.keys().isdisjoint(ids):
-            return "".join([self.vocabulary[i] for i in ids])
-        spelled = b""
-        for i in ids:
-            value = self._byte_values.get(i)
-            spelled += self.vocabulary[i].encode() if value is None else bytes([value])
-        return spelled.decode("utf-8", "replace")
 
     @cached_property
     def user_symbols(self) -> tuple[str, ...]:
@@ -233,7 +201,7 @@ class Tokenizer:
         if not visible or character == "▁" or self.type == "word":
             return False
         is_known = {UNK_ID, *self._byte_values}.isdisjoint(self.encode(character))
-        return not is_known and self.normalize_batch([character])[0].endswith(character)
+        return not is_known and self._processor.normalize(without_surrogates(character)).endswith(character)
 
     def unknown_in(self, text: str, ids: Sequence[int]) -> list[str]:
         """Return the parts of `text` that are unknown tokens in `ids`, its encoding; of words, nothing."""

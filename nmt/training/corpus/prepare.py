@@ -233,14 +233,6 @@ def load_base_tokenizers(config: Config) -> TokenizerPair | None:
             path=run or path,
             hint=f"set tokenizer.joint to {str(tokenizers.joint).lower()}",
         )
-    if config.tokenizer.subword_regularization.per_epoch:
-        for tokenizer in (tokenizers.src, tokenizers.tgt):
-            if not tokenizer.can_sample:
-                raise ConfigError(
-                    f"this tokenizer is of type {tokenizer.type}, which has only one segmentation per text",
-                    path=run or path,
-                    hint="set tokenizer.subword_regularization.per_epoch to false",
-                )
     return tokenizers
 
 

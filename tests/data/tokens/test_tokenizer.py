@@ -239,16 +239,6 @@ def test_a_model_with_other_special_ids_is_refused():
         Tokenizer(model_with())
 
 
-@pytest.mark.parametrize("model_type", ["unigram", "bpe", "char"])
-def test_the_spelling_of_ids_is_the_normalized_text(model_type):
-    lines = [f"word {n}, <tag> 羊が{n}匹" for n in range(30)]
-    config = TokenizerConfig(type=model_type, vocab_size=300, user_symbols=("<tag>",))
-    tokenizer = train_tokenizers(config, lambda: lines, lambda: lines).src
-    texts = [*lines, "🐑 unseen ẞ", "  two  spaces ", "<tag>x", ""]
-    assert [tokenizer.spelling(tokenizer.encode(text)) for text in texts] == tokenizer.normalize_batch(texts)
-    assert tokenizer.user_symbols == ("<tag>",)
-
-
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "char", "word"])
 def test_a_tokenizer_with_new_symbols_keeps_all_ids_and_knows_each_as_one_token(tokenizers, kind):
     old = tokenizers[kind]
@@ -286,8 +276,6 @@ def test_a_tokenizer_with_new_characters_keeps_all_ids_and_spells_them_in_no_byt
     assert not any(new.lacks(character) for character in characters)
     assert not any(old.lacks(character) for character in "\n\0 ▁\u00a0\u200b")
     assert new.with_characters([]) is new
-    if new.can_sample:
-        assert new.decode(new.sampler(0.5).draw(new.normalize_batch([text]), 3)[0]) == text
 
 
 def test_two_vocabularies_get_the_characters_of_their_sides_and_one_gets_all(tokenizers):

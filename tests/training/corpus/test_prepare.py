@@ -188,13 +188,6 @@ def test_a_corpus_edited_in_place_is_noticed_although_its_time_of_modification_i
     assert edited != first
 
 
-def test_a_tokenizer_with_one_segmentation_is_refused_if_several_are_wanted(digits, tmp_path):
-    train_on_corpus(tiny_config(digits)).save(tmp_path / "characters")
-    wanted = {"type": "unigram", "path": str(tmp_path / "characters"), "subword_regularization": {"per_epoch": True}}
-    with pytest.raises(ConfigError, match=r"of type char, which has only one segmentation per text(.|\n)*false"):
-        prepare(tiny_config(digits, tokenizer=wanted), RunDir(tmp_path / "run"), tmp_path / "store")
-
-
 def test_a_sentencepiece_model_of_another_program_is_used_with_the_symbols_that_it_lacks(digits, tmp_path, messages):
     prefix = tmp_path / "spm"
     sentencepiece.SentencePieceTrainer.train(
@@ -404,15 +397,6 @@ def test_a_tokenizer_is_trained_on_changed_pairs_too(tmp_path):
     )
     assert len(plain.encode("HELLO")) > len(augmented.encode("HELLO"))
     assert augmented.encode("hello one") != []
-
-
-def test_the_way_segmentations_are_drawn_is_no_part_of_the_store(digits, tmp_path):
-    settings = {"type": "unigram", "vocab_size": 300}
-    stores = [
-        prepare(tiny_config(digits, tokenizer={**settings, **drawn}), RunDir(tmp_path / str(i)), tmp_path / "store")
-        for i, drawn in enumerate(({}, {"subword_regularization": {"per_epoch": True}}))
-    ]
-    assert stores[0].fingerprint == stores[1].fingerprint
 
 
 def test_a_configuration_is_not_read_again_for_each_pair(digits, tmp_path, monkeypatch):
