@@ -93,7 +93,6 @@ class RunDir:
         self.state = path / "state" / "training.safetensors"
         self.previous_state = path / "state" / "previous.safetensors"
         self.metrics = path / "logs" / "metrics.jsonl"
-        self.tensorboard = path / "logs" / "tensorboard"
         self.evaluations = path / "eval"
         self.evaluation_file = self.evaluations / "test.json"
         self.source = path  # what the user named: this folder, the packed model that it was unpacked from, or hf:NAME

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -163,10 +163,3 @@ class DataConfig(Section):
         corpora = zip(self.corpora("train"), weights, strict=True)
         train = tuple(files.model_copy(update={"weight": weight}) for files, weight in corpora)
         return self.model_copy(update={"train": train, "temperature": 1.0})
-
-    def with_only(self, names: Collection[str]) -> Self:
-        """Return the same corpora with a weight of 0 for those that are not named; the others keep their weights."""
-        corpora = self.corpora("train")
-        left_out = {"weight": 0.0}
-        train = tuple(files if files.name in names else files.model_copy(update=left_out) for files in corpora)
-        return self.model_copy(update={"train": train})

@@ -35,19 +35,12 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _stages_name_corpora(self) -> Self:
-        corpora = self.data.corpora("train")
-        names = [files.name for files in corpora if files.name is not None]
+    def _stages_weigh_each_corpus(self) -> Self:
+        num_corpora = len(self.data.corpora("train"))
         for number, stage in enumerate(self.training.stages, start=1):
-            if stage.weights is not None and stage.corpora is not None:
-                raise ValueError(f"training.stages: stage {number} has both weights and corpora; use only one of them")
-            if stage.weights is not None and (len(stage.weights) != len(corpora) or not sum(stage.weights)):
-                need = f"{len(corpora)} weights, one per corpus of data.train, and not all 0"
+            if stage.weights is not None and (len(stage.weights) != num_corpora or not sum(stage.weights)):
+                need = f"{num_corpora} weights, one per corpus of data.train, and not all 0"
                 raise ValueError(f"training.stages: stage {number} must have {need}")
-            if unknown := [name for name in stage.corpora or () if name not in names]:
-                known = f"its corpora with a name are {', '.join(names)}" if names else "none of its corpora has a name"
-                fault = f"names the corpus {unknown[0]}, unknown in data.train; {known}"
-                raise ValueError(f"training.stages: stage {number} {fault}")
         return self
 
     @model_validator(mode="after")
@@ -89,8 +82,6 @@ class Config(Section):
         model = self.model
         if stage.weights is not None:
             data = data.with_weights(stage.weights)
-        if stage.corpora is not None:
-            data = data.with_only(stage.corpora)
         if stage.augment is False:
             data = data.model_copy(update={"augment": AugmentConfig()})
         if stage.dropout is not None:

@@ -19,11 +19,6 @@ class Stage(Section):
     weights: tuple[Weight, ...] | None = Field(
         default=None, description="weights of the corpora of data.train, in order; 0 leaves one out"
     )
-    corpora: tuple[str, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="names of the corpora of data.train to draw from; the others are left out",
-    )
     lr: float | None = Field(
         default=None, gt=0.0, description="peak learning rate; the schedule restarts in each stage"
     )
@@ -104,9 +99,6 @@ class TrainingConfig(Section):
         "model 1, instead of at random; for a few thousand pairs, with copy_targets; init_from comes before it",
     )
     log_every: Count = Field(default=50, description="updates per log line")
-    tensorboard: bool = Field(
-        default=False, description="write curves for TensorBoard into the run (needs the extra tensorboard)"
-    )
     validate_every: Count = Field(
         default=500, description="updates between validations; each validation writes a checkpoint"
     )
@@ -150,7 +142,7 @@ class TrainingConfig(Section):
         """Return the settings of stage `number` (from 0) alone."""
         if not self.stages:
             return self
-        own = {"weights", "corpora", "dropout", "augment"}
+        own = {"weights", "dropout", "augment"}
         named = self.stages[number].model_dump(exclude=own, exclude_none=True)
         return type(self).model_validate({**self.model_dump(), **named, "stages": ()})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 
 from nmt.training.checkpoints import checkpoint_name
 from nmt.training.ending import check_time, has_ended, log_end, plan_end
@@ -27,31 +26,30 @@ def train(training: Training, interrupt: Interrupt) -> bool:
     def should_stop() -> bool:  # in every rank if one rank was asked to stop
         return training.setup.group.any(bool(interrupt.requested))
 
-    with closing(training.monitor):
-        while not has_ended(training):
-            if training.update == training.stage.end:
-                _enter_next_stage(training)
-            _train_one_update(training)
-            check_time(training)
-            at_end = training.update == training.stage.end
-            if training.update % training.settings.log_every == 0 or at_end:
-                epoch = training.batches.sampler.position.epoch
-                stage = training.stage_number
-                training.monitor.log_training(training.update, training.end, stage, epoch, training.step)
-                if not at_end:
-                    plan_end(training)
-            if training.update % training.settings.validate_every == 0 or (at_end and not training.is_last_stage):
-                _checkpoint(training)
-            if should_stop():
-                training.save()
-                return False
-        if training.update > start:
-            log_end(training, training.update - start)
-        if training.history.last != checkpoint_name(training.update):
+    while not has_ended(training):
+        if training.update == training.stage.end:
+            _enter_next_stage(training)
+        _train_one_update(training)
+        check_time(training)
+        at_end = training.update == training.stage.end
+        if training.update % training.settings.log_every == 0 or at_end:
+            epoch = training.batches.sampler.position.epoch
+            stage = training.stage_number
+            training.monitor.log_training(training.update, training.end, stage, epoch, training.step)
+            if not at_end:
+                plan_end(training)
+        if training.update % training.settings.validate_every == 0 or (at_end and not training.is_last_stage):
             _checkpoint(training)
-        if not should_stop():
-            write_average(training)
-        return not should_stop()
+        if should_stop():
+            training.save()
+            return False
+    if training.update > start:
+        log_end(training, training.update - start)
+    if training.history.last != checkpoint_name(training.update):
+        _checkpoint(training)
+    if not should_stop():
+        write_average(training)
+    return not should_stop()
 
 
 def _train_one_update(training: Training) -> None:

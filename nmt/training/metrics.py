@@ -1,4 +1,4 @@
-"""The records of a training, and the logs that hold them: `logs/metrics.jsonl`, and TensorBoard's event files."""
+"""The records of a training, and the log that holds them: `logs/metrics.jsonl`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,17 @@ import json
 import math
 import os
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from nmt.artifacts.rundir import AVERAGE
-from nmt.base.errors import RunError, require
+from nmt.base.errors import RunError
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
 from nmt.data.store.batching import Number
 
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-
-_TRAIN_CURVES = ("loss", "lr", "tokens_per_second", "grad_norm")
-_VALID_CURVES = ("loss", "perplexity", "bleu", "chrf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,52 +114,3 @@ def _is_kept(line: str, update: int) -> bool:
         return bool(record["update"] <= update and record.get("checkpoint") != AVERAGE)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False  # a line truncated by a crash
-
-
-def require_tensorboard() -> None:
-    """Raise NmtError unless tensorboardX is installed."""
-    otherwise = "set training.tensorboard to false"
-    require("tensorboard", "tensorboardX", "training.tensorboard", otherwise=otherwise)
-
-
-class TensorBoardLog:
-    """The event files of a run: those of a resumed training hide what earlier ones have from after its state."""
-
-    def __init__(self, folder: Path):
-        """Write into `folder`, which is created with the first event."""
-        self.folder = folder
-        self._purge_step = 0
-
-    @cached_property
-    def _writer(self) -> Any:
-        from tensorboardX import SummaryWriter
-
-        return SummaryWriter(
-            str(self.folder),
-            purge_step=self._purge_step,
-            flush_secs=10,
-            max_queue=1000,  # a full one would block if its writer has failed, on a full disk for example
-            filename_suffix=f".{self._purge_step:08d}",  # else, two files of one second would have one name
-        )
-
-    def append(self, record: TrainRecord | ValidRecord) -> None:
-        """Add the numbers of a record; scores of checkpoints computed at the end of training get separate tags."""
-        if isinstance(record, TrainRecord):
-            groups = {"train": {name: getattr(record, name) for name in _TRAIN_CURVES}}
-        else:
-            group = record.checkpoint if record.checkpoint == AVERAGE else "valid"
-            groups = {group: {name: getattr(record, name) for name in _VALID_CURVES}}
-            groups |= {f"{group}-{direction}": scores for direction, scores in record.directions.items()}
-        for group, values in groups.items():
-            for name, value in values.items():
-                if value is not None and math.isfinite(value):
-                    self._writer.add_scalar(f"{group}/{name}", value, record.update)
-
-    def forget_after(self, update: int) -> None:
-        """Let TensorBoard hide the events after `update`, because a resumed training writes them again."""
-        self._purge_step = update + 1
-
-    def close(self) -> None:
-        """Write what is still in memory."""
-        if "_writer" in vars(self):
-            self._writer.close()

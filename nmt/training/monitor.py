@@ -15,12 +15,11 @@ from torch import Tensor, nn
 
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
-from nmt.config import TrainingConfig
 from nmt.model.layers import DecoderLayer
 from nmt.model.transformer import Transformer
 from nmt.training.batches import Update
 from nmt.training.environment import Setup
-from nmt.training.metrics import MetricsLog, TensorBoardLog, TrainRecord, ValidRecord, Window
+from nmt.training.metrics import MetricsLog, TrainRecord, ValidRecord, Window
 from nmt.training.update.step import Step
 from nmt.training.validation import ValidationResult
 
@@ -75,12 +74,11 @@ def _num_weights(modules: Iterable[nn.Module]) -> int:
 class Monitor:
     """The clock and the log of a training."""
 
-    def __init__(self, run: RunDir, settings: TrainingConfig, setup: Setup, flops: TrainingFlops):
+    def __init__(self, run: RunDir, setup: Setup, flops: TrainingFlops):
         self.run = run
         self.setup = setup
         self.flops = flops
         self.metrics = MetricsLog(run.metrics)
-        self.tensorboard = TensorBoardLog(run.tensorboard) if settings.tensorboard else None
         self.on_record: Callable[[TrainRecord | ValidRecord], None] = lambda record: None
         self.window = Window()
         self.train_seconds = 0.0
@@ -175,8 +173,6 @@ class Monitor:
 
     def _append(self, record: TrainRecord | ValidRecord) -> None:
         self.metrics.append(record)
-        if self.tensorboard is not None:
-            self.tensorboard.append(record)
         self.on_record(record)
 
     def log_validation(
@@ -193,13 +189,6 @@ class Monitor:
         for direction, scores in result.directions.items():
             log.info(f"  {direction}: loss {scores['loss']:.3f}  BLEU {scores['bleu']:.2f}  chrF {scores['chrf']:.2f}")
 
-    def close(self) -> None:
-        """Write what is still in memory."""
-        if self.tensorboard is not None:
-            self.tensorboard.close()
-
     def forget_after(self, update: int) -> None:
         """Drop log entries after `update`, because a resumed run rewrites them."""
         self.metrics.forget_after(update)
-        if self.tensorboard is not None:
-            self.tensorboard.forget_after(update)

@@ -56,7 +56,7 @@ class Training:
         sets = run.read_sets("valid", config.data.directions[0])
         self.validator = Validator(sets, self.tokenizers, config, setup.group, run.statistics())
         self.history = CheckpointHistory(self.settings.early_stopping_metric)
-        self.monitor = Monitor(run, self.settings, setup, TrainingFlops(self.model))
+        self.monitor = Monitor(run, setup, TrainingFlops(self.model))
         self._begin_stage(0)
         self.update = 0
 

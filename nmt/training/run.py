@@ -40,7 +40,7 @@ from nmt.training.environment import Setup, changes, describe_environment
 from nmt.training.final_weights import check_int8
 from nmt.training.interrupt import Interrupt
 from nmt.training.memory_limits import fit_into_memory, refuse_stages_beyond_memory
-from nmt.training.metrics import TrainRecord, ValidRecord, require_tensorboard
+from nmt.training.metrics import TrainRecord, ValidRecord
 from nmt.training.parts import ONLY_LATER_STAGES, Training
 from nmt.training.phrases import build_table, check_more_tgt
 from nmt.training.processes import joined_process_group, local_world_size
@@ -57,7 +57,7 @@ _OTHER_DEVICE = "resume it on a machine with a CUDA device, or start a new run f
 _MAY_CHANGE = {
     "training": {
         *("max_updates", "max_minutes", "early_stopping_patience", "keep_checkpoints", "average_checkpoints"),
-        *("log_every", "score_test", "threads", "device", "tensorboard"),
+        *("log_every", "score_test", "threads", "device"),
     },
     "decoding": set(SearchOptions.model_fields),
     "data": {"store_dir", "train", "valid", "test", "mono_tgt"},
@@ -141,8 +141,6 @@ def _make_run(config: Config, path: Path, group: ProcessGroup, *, overwrite: boo
     if not group.is_main:
         group.await_main()
         return
-    if config.training.tensorboard:
-        require_tensorboard()
     _clean_up(config, path)
     with new_run(path, overwrite=overwrite) as run:
         if config.training.init_from:
@@ -208,8 +206,6 @@ def _train_run(
 
 def _prepare_resumed(run: RunDir, config: Config, group: ProcessGroup) -> None:
     """Do for a run that is resumed what `_make_run` does for a new one: check the machine, find or prepare the data."""
-    if config.training.tensorboard:
-        require_tensorboard()
     info = run.info()
     refuse_unfit_precision(info.precision, choose_device(config.training.device), hint=_OTHER_DEVICE)
     if group.is_main:

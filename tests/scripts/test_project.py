@@ -101,7 +101,6 @@ def test_every_package_that_nmt_imports_is_asked_for():
         "mbr",
         "serve",
         "teacher",
-        "tensorboard",
         "tm",
         "train",
         "web",

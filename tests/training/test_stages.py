@@ -79,17 +79,6 @@ def test_each_stage_is_a_training_of_its_own(two_corpora):
     assert first.training.seed == config.training.seed
 
 
-def test_a_stage_names_the_corpora_that_it_draws_from(two_corpora):
-    stages = [{"max_updates": 3, "corpora": ["letters"]}, {"max_updates": 3, "corpora": ["letters", "reverse"]}]
-    first, second = (span.config.data for span in stage_spans(staged(two_corpora, stages)))
-    assert corpus_weights(first, (600, 200)) == [0, 200]
-    assert corpus_weights(second, (600, 200)) is None
-    tempered = staged(two_corpora, stages).data.model_copy(update={"temperature": 2.0})
-    assert corpus_weights(tempered.with_only(["reverse"]), (900, 400)) == [30, 0]
-    weighted = staged(two_corpora, stages).data.with_weights([2, 3])
-    assert corpus_weights(weighted.with_only(["letters"]), (600, 200)) == [0, 3]
-
-
 def test_a_stage_may_train_on_pairs_as_they_are_with_its_own_dropout(two_corpora, tmp_path):
     stages = [{"max_updates": 3}, {"max_updates": 3, "dropout": 0.25, "augment": False}]
     config = staged(two_corpora, stages)
@@ -151,10 +140,6 @@ FAULTS = {
                "stage 2: warmup_updates 4 must be less than max_updates 3"),
     "number of weights": ([{"max_updates": 5, "weights": [1]}], {}, "stage 1 must have 2 weights, one per corpus"),
     "no weight": ([{"max_updates": 5, "weights": [0, 0]}], {}, "stage 1 must have 2 weights, .*and not all 0"),
-    "weights and corpora": ([{"max_updates": 5, "weights": [1, 2], "corpora": ["reverse"]}], {},
-                            "stage 1 has both weights and corpora"),
-    "unknown corpus": ([{"max_updates": 5}, {"max_updates": 5, "corpora": ["lettres"]}], {},
-                       "names the corpus lettres, unknown in data.train; its corpora with a name are reverse, letters"),
     "no end": ([{"lr": 0.1}], {}, "max_updates"),
 }  # fmt: skip
 
@@ -166,12 +151,12 @@ def test_stages_that_do_not_fit_are_refused(two_corpora, stages, training, messa
 
 
 def test_a_later_stage_without_pairs_is_refused_before_the_first_update(two_corpora, tmp_path):
-    stages = [{"max_updates": 3}, {"max_updates": 3, "corpora": ["letters"]}]
+    stages = [{"max_updates": 3}, {"max_updates": 3, "weights": [0, 1]}]
     config = staged(two_corpora, stages)
     reverse, letters = config.data.corpora("train")
     empty = letters.model_copy(update={"filters": Filters(too_short=1000)})
     data = config.data.model_copy(update={"train": (reverse, empty)})
-    with pytest.raises(ConfigError, match=r"^training\.stages: stage 2: the chosen corpora .* have no pairs"):
+    with pytest.raises(ConfigError, match="stage 2: corpus 2 of data.train gets none of the 240 pairs"):
         start_run(config.model_copy(update={"data": data}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -117,10 +117,10 @@ def distill(
 
 def _check_student(student: Config, teacher: RunDir, path: str | Path | None, *, mixes: bool) -> None:
     """Raise ConfigError if the teacher does not translate a direction of the student, or the stages allow no mixing."""
-    if mixes and any(stage.weights or stage.corpora for stage in student.training.stages):
+    if mixes and any(stage.weights for stage in student.training.stages):
         raise UsageError(
             "--mix-original adds corpora that the student's stages leave out",
-            hint="omit it, or weights and corpora in training.stages",
+            hint="omit it, or weights in training.stages",
         )
     languages = LanguagePair.of(teacher.essentials())
     for src, tgt in student.data.directions:

@@ -87,10 +87,6 @@ def quotas(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
     """
     num_pairs = sum(sizes)
     total = sum(map(Fraction, weights))
-    if not total:
-        raise ConfigError(
-            "the chosen corpora of data.train have no pairs to train on", hint="check what its filters drop"
-        )
     exact = [Fraction(weight) * num_pairs / total for weight in weights]
     shares = [int(share) for share in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda corpus: (shares[corpus] - exact[corpus], corpus))
@@ -109,14 +105,14 @@ def corpus_weights(data: DataConfig, sizes: Sequence[int]) -> list[float] | None
     """Return the weights of the training corpora with `sizes` pairs; None if all pairs count the same."""
     given = [files.weight for files in data.corpora("train")]
     weights = [weight for weight in given if weight is not None]
-    if len(given) == 1 or len(weights) == len(given):
-        return weights if len(given) > 1 else None
-    left_out = [weight == 0.0 for weight in given]  # by a stage
-    if data.temperature == 1.0 and not any(left_out):
+    if len(given) == 1:
+        return None
+    if len(weights) == len(given):
+        return weights
+    if data.temperature == 1.0:
         return None
     # Arivazhagan et al. 2019, section 4.2; 1 gives shares in proportion to size, larger values more equal ones.
-    by_size = [size ** (1 / data.temperature) if size else 0.0 for size in sizes]
-    return [0.0 if out else weight for out, weight in zip(left_out, by_size, strict=True)]
+    return [size ** (1 / data.temperature) if size else 0.0 for size in sizes]
 
 
 def halved(indices: _Indices, seed: int) -> NDArray[np.bool_]:
