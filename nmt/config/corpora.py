@@ -100,7 +100,6 @@ class ParallelFiles(Section):
         default=None, gt=0.0, description="share of this corpus in training, relative to the others"
     )
     tag: str | None = Field(default=None, description="token to put before each source of this corpus")
-    name: str | None = Field(default=None, min_length=1, description="name of this corpus in reports")
     filters: Filters | None = Field(
         default=None, description="filters for this corpus, instead of data.filters; {}: none"
     )

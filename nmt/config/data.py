@@ -110,14 +110,10 @@ class DataConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _names_differ_and_pairs_are_changed_once(self) -> Self:
+    def _pairs_are_changed_once(self) -> Self:
         if (total := sum(self.augment.shares().values())) > 1.0 + 1e-9:
             sums = f"the shares of augment add up to {total:g}, more than 1"
             raise ValueError(f"{sums}; a pair is changed in at most one way")
-        names = [files.name for files in self.corpora("train") if files.name is not None]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two corpora of train have the name {name}; names must be unique")
         return self
 
     @model_validator(mode="after")

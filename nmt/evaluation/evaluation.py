@@ -18,7 +18,7 @@ from nmt.base.files import is_writable, to_json, write_text
 from nmt.base.languages import Direction
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
-from nmt.evaluation.scores import SPBLEU_TOKENIZER, MetricScore, mean_score, tokenization_fault, tokenizer_for
+from nmt.evaluation.scores import MetricScore, mean_score, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
 from nmt.translation import Translator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the transl
 log = logging.getLogger(__name__)
 
 _SHORT_NAMES = {"beam_size": "beam", "length_penalty": "lp", "num_candidates": "candidates"}
-_VARIANTS = {"chrf++": "chrf", "spbleu": "bleu"}  # metrics that sacreBLEU cannot compute along with their base metric
+_VARIANT = "chrf++"  # which sacreBLEU cannot compute along with chrF
 
 
 @dataclass(frozen=True)
@@ -352,13 +352,12 @@ def sacrebleu_command(hypotheses: Path, references: Sequence[Path], metrics: Seq
 
     `tokenizer` is that of BLEU.
     """
-    groups = [name for name in metrics if name not in _VARIANTS], [name for name in metrics if name in _VARIANTS]
+    groups = [name for name in metrics if name != _VARIANT], [name for name in metrics if name == _VARIANT]
     commands = []
     for names in filter(None, groups):
         command = ["sacrebleu", *map(str, references), "-i", str(hypotheses)]
-        command += ["-m", *(_VARIANTS.get(name, name) for name in names), "-w", "2", "--confidence"]
+        command += ["-m", *(name.removesuffix("++") for name in names), "-w", "2", "--confidence"]
         command += ["-tok", tokenizer] if "bleu" in names else []
-        command += ["-tok", SPBLEU_TOKENIZER] if "spbleu" in names else []
-        command += ["--chrf-word-order", "2"] if "chrf++" in names else []
+        command += ["--chrf-word-order", "2"] if _VARIANT in names else []
         commands.append(shlex.join(command))
     return " && ".join(commands)

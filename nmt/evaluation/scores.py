@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
@@ -16,10 +14,8 @@ from nmt.data.check.scripts import script_of_texts
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric, Score
 
-METRICS = ("bleu", "chrf", "chrf++", "ter", "spbleu")
-"""The metrics by their names on the command line. spBLEU is BLEU on FLORES-200 tokens (NLLB Team 2022)."""
-
-SPBLEU_TOKENIZER = "flores200"
+METRICS = ("bleu", "chrf", "chrf++", "ter")
+"""The metrics by their names on the command line."""
 
 _MEANINGS = (  # from this BLEU or this chrF on
     (80, 90, "almost equal to the references; nmt data check looks for test sentences in the training data"),
@@ -39,7 +35,7 @@ class Interval(NamedTuple):
 
 
 class MetricScore(NamedTuple):
-    """A corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER; spBLEU), its value, its signature.
+    """A corpus score: sacreBLEU's name for it (BLEU, chrF2, chrF2++, TER), its value, its signature.
 
     Values are 0-100, and higher is better. TER is edits per 100 reference words: lower is better, and it may exceed
     100.
@@ -68,7 +64,7 @@ def score(
     for name in metrics:
         metric = sacrebleu_metric(name, tgt_lang, [references])
         result = metric.corpus_score(hypotheses, None)
-        scores.append(MetricScore(name_of(name, result), value_of(result), metric.get_signature().format()))
+        scores.append(MetricScore(result.name, value_of(result), metric.get_signature().format()))
     return scores
 
 
@@ -86,11 +82,6 @@ def check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         )
     if not references:
         raise DataError("nothing to score: no references")
-
-
-def name_of(metric: str, result: Score) -> str:
-    """Return the name of a score of the metric whose command-line name is `metric`."""
-    return "spBLEU" if metric == "spbleu" else result.name
 
 
 def value_of(result: Score) -> float:
@@ -156,8 +147,7 @@ def tokenizer_for(tgt_lang: str, references: Iterable[str]) -> str:
 def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str]]) -> Metric:
     """Return sacreBLEU's metric for one of `METRICS`, which preprocesses `references` [R][N] once.
 
-    NmtError for an unknown metric, or if the tokenizer of spBLEU is not on this machine, because nmt does not download
-    it.
+    NmtError for an unknown metric.
     """
     # Imported lazily, because sacreBLEU imports numpy and, for colors and locks, half a dozen other packages.
     from sacrebleu.metrics import BLEU, CHRF, TER
@@ -169,23 +159,4 @@ def sacrebleu_metric(name: str, tgt_lang: str, references: Sequence[Sequence[str
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
     if name == "ter":
         return TER(references=references)
-    if name == "spbleu":
-        _check_spbleu_tokenizer()
-        return BLEU(tokenize=SPBLEU_TOKENIZER, force=True, references=references)
     raise NmtError(f"unknown metric {name}", hint=f"choose from {', '.join(METRICS)}")
-
-
-def _check_spbleu_tokenizer() -> None:
-    """Raise NmtError unless spBLEU's SentencePiece model is where sacreBLEU looks for it, and can be read."""
-    from sacrebleu.tokenizers import tokenizer_spm
-    from sentencepiece import SentencePieceProcessor
-
-    url = tokenizer_spm.SPM_MODELS[SPBLEU_TOKENIZER]["url"]
-    path = Path(tokenizer_spm.SACREBLEU_DIR, "models", url.rpartition("/")[2])
-    hint = f"download it: curl -L --create-dirs -o {shlex.quote(str(path))} {url}"
-    if not path.is_file():
-        raise NmtError("spBLEU needs sacreBLEU's FLORES-200 tokenizer, which is missing", path=path, hint=hint)
-    try:
-        SentencePieceProcessor(model_file=str(path))
-    except (OSError, RuntimeError):
-        raise NmtError("this is not a SentencePiece model, or it is damaged", path=path, hint=hint) from None

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from nmt.evaluation.scores import Interval, MetricScore, check_lengths, composed, name_of, sacrebleu_metric, value_of
+from nmt.evaluation.scores import Interval, MetricScore, check_lengths, composed, sacrebleu_metric, value_of
 
 SEED = 12345
 NUM_SAMPLES = 1000
@@ -95,15 +95,15 @@ class Scorer:
             check_lengths(others, references[0])
         self.references = [composed(texts) for texts in references]
         self.tgt_lang = tgt_lang
-        self.metrics = {name: sacrebleu_metric(name, tgt_lang, self.references) for name in metrics}
+        self.metrics = [sacrebleu_metric(name, tgt_lang, self.references) for name in metrics]
 
     def measure(self, name: str, hypotheses: Sequence[str]) -> System:
         """Return the system `name`, measured by each metric, in order. DataError unless there are N `hypotheses`."""
         check_lengths(hypotheses, self.references[0])
         measured = []
-        for key, metric in self.metrics.items():
+        for metric in self.metrics:
             rows = metric._extract_corpus_statistics(composed(hypotheses), None)
-            measured.append(SentenceStatistics(name_of(key, metric._aggregate_and_compute(rows)), metric, rows))
+            measured.append(SentenceStatistics(metric._aggregate_and_compute(rows).name, metric, rows))
         return System(name, list(hypotheses), self.references, self.tgt_lang, measured)
 
 

@@ -41,7 +41,7 @@ class _Quality:
         self._references = pairs.references
         self._length = length
         tgt_lang = pairs.direction.tgt
-        metrics: list[Any] = [*Scorer([self._references], tgt_lang, ("bleu", "chrf")).metrics.values()]
+        metrics: list[Any] = Scorer([self._references], tgt_lang, ("bleu", "chrf")).metrics
         self._bleu, self._chrf = metrics
         self._count = len if written_without_spaces(tgt_lang, tokenizers.tgt.letters) else _count_words
         self._width = 2 + 2 * self._bleu.max_ngram_order  # the statistics of BLEU come first

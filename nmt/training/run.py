@@ -409,7 +409,7 @@ def _fixed_settings(config: Config) -> dict[str, object]:
         if key not in _MAY_CHANGE.get(section, ())
     }
     corpora = config.data.corpora("train")
-    settings |= {f"{key}s of data.train": [getattr(files, key) for files in corpora] for key in ("weight", "name")}
+    settings["weights of data.train"] = [files.weight for files in corpora]
     # Stages that have not begun may change.
     return settings | {"training.stages": "some" if config.training.stages else "none"}
 

@@ -38,8 +38,7 @@ TRAINING |= {"device": "cpu", "precision": "fp32", "threads": 1, "lr": 3e-3}
 
 
 def staged(folder, stages=STAGES, **training):
-    names = {"name": "reverse"}, {"name": "letters"}
-    values = two_values(folder, names, training={**TRAINING, "stages": stages})
+    values = two_values(folder, training={**TRAINING, "stages": stages})
     del values["training"]["max_updates"]  # the sum of those of the stages
     values["training"] |= training
     return Config.model_validate(values)
@@ -156,7 +155,7 @@ def test_a_later_stage_without_pairs_is_refused_before_the_first_update(two_corp
     reverse, letters = config.data.corpora("train")
     empty = letters.model_copy(update={"filters": Filters(too_short=1000)})
     data = config.data.model_copy(update={"train": (reverse, empty)})
-    with pytest.raises(ConfigError, match="stage 2: corpus 2 of data.train gets none of the 240 pairs"):
+    with pytest.raises(ConfigError, match=r"stage 2: corpus 2 of data\.train gets none of the 240 pairs"):
         start_run(config.model_copy(update={"data": data}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_ELSEWHERE = {  # metrics that the commands of others compute
+    "COMET": "its own commands, comet-score and comet-compare, read the files that nmt eval writes",
+    "spBLEU": "sacreBLEU's own command, with -tok flores200, reads the files that nmt eval writes",
+}
 UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
@@ -58,7 +62,7 @@ Compare = Annotated[
         "is significant, by paired bootstrap resampling. May be repeated.",
     ),
 ]
-MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter, spbleu.")]
+MetricNames = Annotated[str, typer.Option(help="Comma-separated metrics: bleu, chrf, chrf++, ter.")]
 Augment = Annotated[
     str,
     typer.Option(
@@ -162,9 +166,9 @@ def _name_other_seeds(models: Sequence[RunDir]) -> None:
 
 def _names(given: str, known: Sequence[str], what: str) -> list[str]:
     names = [name.strip().lower() for name in given.split(",")]
-    if "comet" in names:
-        its_own = "its own commands, comet-score and comet-compare, read the files that nmt eval writes"
-        raise typer.BadParameter(f"nmt does not compute COMET; {its_own}")
+    for name, elsewhere in _ELSEWHERE.items():
+        if name.lower() in names:
+            raise typer.BadParameter(f"nmt does not compute {name}; {elsewhere}")
     if unknown := [name for name in names if name not in known]:
         raise typer.BadParameter(f"unknown {what} {unknown[0]!r}; choose from {', '.join(known)}")
     return list(dict.fromkeys(names))

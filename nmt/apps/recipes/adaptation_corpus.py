@@ -105,7 +105,7 @@ def collect(
         )
     replayed, mix = _replayed(run, mix, len(train), sources)
     keys = _languages(direction)
-    first = Portion(NEW, train, keys | {"name": NEW})
+    first = Portion(NEW, train, keys)
     valid, test = (Portion(NEW, held_out[split], keys) for split in SPLITS)
     old_valid = _sample_of_sets(old["valid"], len(valid.pairs))
     return AdaptationCorpus(data, weighted([first, *replayed], mix), [valid, *old_valid], [test], mix)
@@ -212,7 +212,7 @@ def _sample(run: RunDir, size: int, held_out: Collection[str]) -> list[Portion]:
         chosen = heapq.nsmallest(max(_MIN_PAIRS, round(size * share)), hashed(files)) if share else []
         pairs = [(src, tgt) for _, _, src, tgt in sorted(chosen, key=itemgetter(1))]  # in corpus order
         if pairs:
-            keys = {"name": f"{OLD}-{number}", "tag": files.tag, "filters": data.filters_of(files)}
+            keys = {"tag": files.tag, "filters": data.filters_of(files)}
             portions.append(Portion(f"{OLD}-{number}", pairs, _languages(data.direction_of(files)) | keys))
     if not portions:
         raise DataError("all its pairs are in a test or validation set", path=paths_of(corpora)[0])

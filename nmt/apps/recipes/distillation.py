@@ -59,7 +59,7 @@ class DistillationText(NamedTuple):
             own = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
             weights = list(corpus_weights(own, sizes) or sizes)
         filtered = Filters(duplicate=False, overlap=False)  # they are filtered already
-        original = [_files(part, part.src, part.ref, name=None, filters=filtered) for part in self.parts]
+        original = [_files(part, part.src, part.ref, filters=filtered) for part in self.parts]
         translated = [_files(part, part.src_of_hyp, part.hyp) for part in self.parts]
         versions = [(translated, 1 - mix_original), (original, mix_original)]
         train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
@@ -81,7 +81,7 @@ class DistillationText(NamedTuple):
 def _files(part: Part, src: Path, tgt: Path, **changes: object) -> ParallelFiles:
     """Return the corpus of a part with the sources `src` and the translations `tgt`, and with `changes`."""
     files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
-    return files.model_copy(update={key: getattr(part.files, key) for key in ("tag", "name", "filters")} | changes)
+    return files.model_copy(update={key: getattr(part.files, key) for key in ("tag", "filters")} | changes)
 
 
 def _weighted(

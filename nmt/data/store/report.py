@@ -105,7 +105,6 @@ class CorpusPart:
     pairs: int
     pairs_per_epoch: int
     filtered: int = 0  # pairs of the text that the filters drop
-    name: str | None = None
 
     def __str__(self) -> str:
         tag = f", tag {self.tag}" if self.tag else ""
@@ -114,8 +113,7 @@ class CorpusPart:
             part += f", {self.pairs_per_epoch:,} per epoch"
         if self.filtered:
             part += f", {self.filtered:,} dropped by its filters"
-        name = f"{self.name}: " if self.name else ""
-        return f"{name}{self.files} ({self.direction}{tag}): {part}"
+        return f"{self.files} ({self.direction}{tag}): {part}"
 
 
 @dataclass(frozen=True)

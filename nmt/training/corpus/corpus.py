@@ -247,7 +247,7 @@ class Corpus:
 
 def _form_of(files: ParallelFiles) -> dict[str, object]:
     """Return the format of a corpus and every key that applies to it, without file names."""
-    keys = files.model_dump(exclude={"tgt", "weight", "name", "filters", *FORMS})
+    keys = files.model_dump(exclude={"tgt", "weight", "filters", *FORMS})
     return {"form": files.form} | {key: value for key, value in keys.items() if files.uses(key)}
 
 

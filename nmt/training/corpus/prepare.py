@@ -340,7 +340,6 @@ def _parts(corpus: Corpus, store: TokenStore) -> tuple[CorpusPart, ...]:
             pairs=pairs,
             pairs_per_epoch=quota,
             filtered=num_filtered,
-            name=files.name,
         )
         for files, pairs, quota, num_filtered in zip(corpus.train, sizes, per_epoch, filtered, strict=True)
     )

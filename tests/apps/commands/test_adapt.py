@@ -139,7 +139,7 @@ def test_half_of_the_training_is_old_and_no_held_out_sentence_is_trained_on(runs
     run, old = RunDir(runs / "client"), RunDir(runs / "base")
     new_part, old_part = run.config().data.corpora("train")
     assert (new_part.weight, old_part.weight) == (0.5, 0.5)
-    sources = {part.name: Path(part.src).read_text().split() for part in (new_part, old_part)}
+    sources = {name: Path(part.src).read_text().split() for name, part in (("new", new_part), ("old-1", old_part))}
     held_out = [*run.read_pairs("valid")[0], *run.read_pairs("test")[0], *old.read_pairs("valid")[0]]
     held_out += old.read_pairs("test")[0]
     assert not {*sources["new"], *sources["old-1"]} & {*held_out}

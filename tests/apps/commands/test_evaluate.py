@@ -191,8 +191,9 @@ def test_several_models_are_an_ensemble(run, digits_run, tmp_path, messages):
             ("--src", "a", "--ref", "b", "--ref", "c", "--augment", "typos"),
             "--augment cannot be used with several --ref",
         ),
-        (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; choose from bleu, chrf, chrf++, ter, spbleu"),
+        (("--metrics", "bleu,meteor"), "unknown metric 'meteor'; choose from bleu, chrf, chrf++, ter"),
         (("--metrics", "bleu,comet"), "nmt does not compute COMET"),
+        (("--metrics", "spBLEU"), "nmt does not compute spBLEU"),
         (
             ("-m", "a", "-m", "b", "--checkpoint", "c"),
             "--checkpoint cannot be used with several --model",
@@ -417,29 +418,6 @@ def test_a_reason_is_given_if_there_is_no_sacrebleu_command_for_a_table(tmp_path
     found = json.loads(evaluate("--hyp", hyp, "--tsv", table, "--to", "English", "--format", "json"))
     assert found["sacrebleu"] is None
     assert any(line.startswith("no sacreBLEU command: ") for line in messages)
-
-
-def test_spbleu_needs_its_tokenizer_on_this_machine_and_nothing_is_downloaded(tmp_path, monkeypatch, all_samples):
-    from sacrebleu.tokenizers import tokenizer_spm
-
-    monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
-    monkeypatch.setenv("SACREBLEU", str(tmp_path))  # for the command
-    hyp, ref = lines_of(tmp_path, "hyp", "123", "45"), lines_of(tmp_path, "ref", "123", "46")
-    arguments = ("--hyp", hyp, "--ref", ref, "--to", "en", "--metrics", "spbleu", "--format", "json")
-    model = tmp_path / "models" / "flores200sacrebleuspm"
-    assert evaluate(*arguments, code=1) == (
-        f"{model}: spBLEU needs sacreBLEU's FLORES-200 tokenizer, which is missing\n"
-        f"  download it: curl -L --create-dirs -o {model} https://tinyurl.com/flores200sacrebleuspm"
-    )
-    model.parent.mkdir()
-    model.write_bytes(b"no model")
-    assert evaluate(*arguments, code=1).startswith(f"{model}: this is not a SentencePiece model, or it is damaged")
-    shutil.copy(FROZEN / "tokenizer" / "joint.model", model)
-    result = json.loads(evaluate(*arguments))
-    (printed,) = printed_by(result["sacrebleu"])
-    theirs, ours = json.loads(printed), result["scores"]["spBLEU"]
-    assert (theirs["score"], theirs["signature"]) == (ours["value"], ours["signature"])
-    assert "tok:flores200" in ours["signature"]
 
 
 def test_a_shortlist_is_used_and_its_scores_have_a_name_of_their_own(run):

@@ -76,8 +76,7 @@ def test_the_fingerprint_of_the_store_covers_the_filters(tmp_path):
 def listed_twice(folder: Path, **data: object):
     clean = {"duplicate": True, "mojibake": True, "overlap": True}
     everything, cleaned = {"tsv": str(folder / "train.tsv")}, {"tsv": str(folder / "train.tsv"), "filters": clean}
-    train = [everything | {"name": "all"}, cleaned | {"name": "clean"}]
-    return tiny_config(folder, data={"src_lang": "de", "train": train, **data})
+    return tiny_config(folder, data={"src_lang": "de", "train": [everything, cleaned], **data})
 
 
 def test_a_file_listed_twice_is_there_unfiltered_and_filtered(tmp_path, messages):
@@ -86,11 +85,8 @@ def test_a_file_listed_twice_is_there_unfiltered_and_filtered(tmp_path, messages
     assert result.store.sizes(2) == (103, 100)
     report = report_of(tmp_path / "run")
     assert report.counts.dropped_by_rule == {"duplicate": 1, "mojibake": 1, "overlap": 1}
-    assert [(part.name, part.pairs, part.filtered) for part in report.corpora] == [
-        ("all", 103, 0),
-        ("clean", 100, 3),
-    ]
-    assert f"  clean: {tmp_path / 'train.tsv'} (de-en): 100 pairs, 3 dropped by its filters" in messages
+    assert [(part.pairs, part.filtered) for part in report.corpora] == [(103, 0), (100, 3)]
+    assert f"  {tmp_path / 'train.tsv'} (de-en): 100 pairs, 3 dropped by its filters" in messages
     alone = prepared(tmp_path, "alone", duplicate=True, mojibake=True, overlap=True)
     assert sources(result)[103:] == sources(alone)
 
