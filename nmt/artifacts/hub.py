@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_names, files_in, is_name, restore_precision, temporary_model
+from nmt.artifacts.packed import PACK_INFO, PATTERNS, check_info, check_names, files_in, is_name, temporary_model
 from nmt.artifacts.rundir import HUB_PREFIX
 from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import FULL_DISK
@@ -144,5 +144,5 @@ def fetch(text: str) -> Path:
             target = folder / name
             target.parent.mkdir(exist_ok=True)
             shutil.copyfile(snapshot / name, target)
-        restore_precision(folder, str(model))
+        check_info(folder, str(model))
     return folder

@@ -23,17 +23,15 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from nmt.artifacts.rundir import MAX_JSON_BYTES
-from nmt.base.checksum import NO_CHECKSUM, find_corruption, naming, write_checksum
 from nmt.base.errors import RunError
 from nmt.base.files import read_at_most, write_atomically
 from nmt.config.base import Section
 
 FORMAT = 1
 PACK_INFO = "packed.json"
-StoredPrecision = Literal["fp32", "fp16"]
 
 TINY_MODEL = Path(__file__).with_name("digits.nmt")
-"""A packed model of 55 kB for tests of programs: it reverses numbers of up to seven digits, "7319" to "9137"."""
+"""A packed model of 93 kB for tests of programs: it reverses numbers of up to seven digits, "7319" to "9137"."""
 
 PATTERNS = (
     "config.yaml", "packed.json", "statistics.json", "README.md", "lexicon.safetensors", "shortlist.safetensors",
@@ -61,9 +59,6 @@ class PackInfo(Section):
 
     format: Literal[1] = FORMAT  # type: ignore[assignment]
     nmt: str = Field(description="version that packed the model")
-    precision: StoredPrecision = Field(
-        default="fp32", description="type of the stored weights; they are unpacked to fp32"
-    )
 
 
 def write_packed(folder: Path, out: Path) -> None:
@@ -100,7 +95,7 @@ def unpack(path: Path) -> Path:
         name = re.sub(r"[^A-Za-z0-9._-]", "-", path.stem).strip(".-")[:100] or "model"
         with temporary_model(name) as folder:
             _unpack_into(folder, path)
-            restore_precision(folder, path)
+            check_info(folder, path)
         _unpacked[key] = folder
     return _unpacked[key]
 
@@ -157,36 +152,12 @@ def check_names(names: Iterable[str], path: Path | str) -> None:
             )
 
 
-def restore_precision(folder: Path, path: Path | str) -> None:
-    """Convert the weights in `folder` to fp32 if they are stored in fp16. RunError about `path` if they are damaged."""
+def check_info(folder: Path, path: Path | str) -> None:
+    """Raise RunError unless the unpacked model in `folder`, from `path`, is of a format that this version reads."""
     try:
-        info = PackInfo.model_validate_json(read_at_most(folder / PACK_INFO, MAX_JSON_BYTES))
+        PackInfo.model_validate_json(read_at_most(folder / PACK_INFO, MAX_JSON_BYTES))
     except (ValidationError, ValueError, RecursionError):
         raise RunError(f"cannot read its {PACK_INFO}", path=path, hint=_NEWER) from None
-    for weights in (folder / "checkpoints").glob("*.safetensors") if info.precision == "fp16" else ():
-        if fault := find_corruption(weights):
-            raise RunError(f"the weights {weights.name} are {fault}", path=path, hint=_PACK_AGAIN)
-        convert_weights(weights, weights, "float32")
-
-
-def convert_weights(source: Path, target: Path, numpy_type: str) -> None:
-    """Write the tensors in `source` to `target` as `numpy_type`, with a checksum. RunError if they overflow it."""
-    import numpy as np
-    from safetensors import SafetensorError
-    from safetensors.numpy import load, save_file
-
-    try:
-        tensors = load(source.read_bytes())
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:  # such as a dtype that numpy does not support
-        raise RunError(f"cannot read these weights ({error})", path=source) from None
-    with np.errstate(over="ignore"):
-        converted = {name: tensor.astype(numpy_type) for name, tensor in tensors.items()}
-    if not all(np.isfinite(tensor).all() for tensor in converted.values()):
-        raise RunError(f"these weights contain numbers too large for {numpy_type}", path=source, hint="keep fp32")
-    with write_atomically(target) as partial:
-        with naming(target):
-            save_file(converted, partial, metadata=NO_CHECKSUM)
-        write_checksum(partial)
 
 
 def _unpack_into(folder: Path, path: Path) -> None:

@@ -166,14 +166,6 @@ CASES = {
     "packed.json nested 200,000 deep": Case(
         rewrite(lambda contents: contents.update({"packed.json": b"[" * 200_000})), "cannot read its packed.json"
     ),
-    "fp16 of damaged weights": Case(
-        rewrite(
-            lambda contents: contents.update(
-                {"packed.json": b'{"format": 1, "nmt": "1", "precision": "fp16"}', weights_in(contents): b"x" * 99}
-            )
-        ),
-        "are damaged",
-    ),
     "index.json: best is ../../x": Case(
         rewrite(lambda contents: contents.update({"checkpoints/index.json": b'{"best": "../../x"}'})),
         "not the name of a checkpoint",

@@ -13,22 +13,16 @@ from nmt.apps.commands.options import Checkpoint, ReplaceFile
 from nmt.apps.commands.outputs import refuse_existing
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.hub import HubModel, hub_api
-from nmt.artifacts.packed import StoredPrecision
 from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 
 log = logging.getLogger(__name__)
-
-Precision = Annotated[
-    StoredPrecision, typer.Option(help="Precision of the stored weights. fp16 halves the file, and unpacks to fp32.")
-]
 
 
 def pack(
     run: Annotated[Path, typer.Argument(help="Run to pack.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, such as model.zip.")],
     checkpoint: Checkpoint = None,
-    precision: Precision = "fp32",
     overwrite: ReplaceFile = False,
 ) -> None:
     """Pack a run into one file, for use with --model FILE.
@@ -43,7 +37,7 @@ def pack(
         found.use_checkpoint(checkpoint)
     from nmt.apps.interop.sharing import pack as write_file
 
-    write_file(found, output, precision)
+    write_file(found, output)
     _warn_of_no_license(found)
     size = output.stat().st_size / 1e6
     log.info(f"done: {output}, {size:.1f} MB\n  nmt translate --model {shlex.quote(str(output))} 'text'")
@@ -53,7 +47,6 @@ def push(
     run: Annotated[Path, typer.Argument(help="Run or packed model to upload.")],
     name: Annotated[str, typer.Argument(help="Name on the Hub: user/name.")],
     private: Annotated[bool, typer.Option("--private", help="Make the model private.")] = False,
-    precision: Precision = "fp32",
 ) -> None:
     """Upload a run to the Hugging Face Hub.
 
@@ -69,7 +62,7 @@ def push(
 
     hub_api()  # fail early if huggingface_hub is missing
     _warn_of_no_license(found)
-    commit = upload(found, model, private=private, precision=precision)
+    commit = upload(found, model, private=private)
     log.info(f"done: {model}\n  nmt translate --model {model}@{commit} 'text'")
 
 

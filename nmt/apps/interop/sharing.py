@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from nmt import __version__
 from nmt.artifacts.hub import HubModel, hub_api, hub_errors
-from nmt.artifacts.packed import PACK_INFO, PackInfo, StoredPrecision, convert_weights, write_packed
+from nmt.artifacts.packed import PACK_INFO, PackInfo, write_packed
 from nmt.artifacts.run_records import CheckpointIndex
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError
@@ -35,17 +35,14 @@ _OLD_FILES = (
 AnySection = TypeVar("AnySection", bound=Section)
 
 
-def pack(run: RunDir, out: Path, precision: StoredPrecision = "fp32") -> None:
-    """Write the best model of `run` to the file `out`, atomically.
-
-    RunError if the run is damaged, or its weights are too large for `precision`.
-    """
+def pack(run: RunDir, out: Path) -> None:
+    """Write the best model of `run` to the file `out`, atomically. RunError if the run is damaged."""
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
-        write_shareable(run, Path(name), (out.stem, out.name), precision)
+        write_shareable(run, Path(name), (out.stem, out.name))
         write_packed(Path(name), out)
 
 
-def push(run: RunDir, model: HubModel, *, private: bool = False, precision: StoredPrecision = "fp32") -> str:
+def push(run: RunDir, model: HubModel, *, private: bool = False) -> str:
     """Upload the best model of `run` as `model`, in one commit; return the commit.
 
     NmtError if the hub rejects it or cannot be reached, if there is no token, or if `private` is set but the model is
@@ -60,7 +57,7 @@ def push(run: RunDir, model: HubModel, *, private: bool = False, precision: Stor
             hint="create a token with write permission at huggingface.co/settings/tokens, and set $HF_TOKEN to it",
         )
     with tempfile.TemporaryDirectory(prefix="nmt-") as folder:
-        write_shareable(run, Path(folder), (model.name, f"hf:{model.repository}"), precision)
+        write_shareable(run, Path(folder), (model.name, f"hf:{model.repository}"))
         with hub_errors(model, "upload"):
             api.create_repo(model.repository, private=private, exist_ok=True)
             if private and not api.model_info(model.repository).private:
@@ -77,7 +74,7 @@ def push(run: RunDir, model: HubModel, *, private: bool = False, precision: Stor
     return str(done.oid)
 
 
-def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision: StoredPrecision = "fp32") -> None:
+def write_shareable(run: RunDir, folder: Path, names: tuple[str, str]) -> None:
     """Write the shareable part of `run` into the empty `folder`, which becomes a run.
 
     `names` are the model's name, and the value that users will pass to --model. RunError as in `pack`.
@@ -87,10 +84,7 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
     shared = RunDir(folder)
     TokenizerPair.load(run.tokenizer).save(shared.tokenizer)
     shared.checkpoints.mkdir()
-    if precision == "fp16":
-        convert_weights(weights, shared.checkpoint(weights.stem), "float16")
-    else:
-        _copy(weights, shared.checkpoint(weights.stem))
+    _copy(weights, shared.checkpoint(weights.stem))
     for table in (run.shortlist, run.lexicon, run.phrases):
         if table.is_file():
             _copy(table, folder / table.name)
@@ -101,7 +95,7 @@ def write_shareable(run: RunDir, folder: Path, names: tuple[str, str], precision
     if (evaluation := run.evaluation(weights.stem)) is not None:
         shared.evaluations.mkdir()
         shared.write_json(shared.evaluation_file, evaluation.model_dump(exclude_unset=True))
-    write_text(folder / PACK_INFO, PackInfo(nmt=__version__, precision=precision).model_dump_json(indent=2) + "\n")
+    write_text(folder / PACK_INFO, PackInfo(nmt=__version__).model_dump_json(indent=2) + "\n")
     write_text(shared.card, share_card(run, config, *names))
 
 

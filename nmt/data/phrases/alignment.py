@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.lexicon.aligner import TENSION
-from nmt.data.phrases.trie import Ints, distinct, padded
+from nmt.data.phrases.trie import Ints, padded
 
 Floats = NDArray[np.floating[Any]]
 Links = list[tuple[int, int]]  # source token, target token
@@ -173,7 +173,8 @@ def _batches(
     ]
     # An entry of the lexicon is a pair of tokens that occurs: `keys` are all of them, `places` those of all cells.
     cells = [i[:, :, None] * (sizes[1] + 1) + j[:, None, :] for i, j in ids]
-    keys, places = distinct(np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)]))
+    flat_cells = np.concatenate([np.zeros(0, np.int64), *map(np.ravel, cells)])
+    keys, places = np.unique(flat_cells, return_inverse=True)
     batches: list[_Batch] = []
     ends = np.cumsum([each.size for each in cells])
     for pairs, both, of_batch, flat in zip(parts, ids, cells, np.split(places, ends[:-1]), strict=False):

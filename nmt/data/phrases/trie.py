@@ -55,21 +55,6 @@ def build_trie(tokens: Ints, rows: Ints, vocab_size: int, longest: int) -> tuple
     return np.concatenate(keys), ends
 
 
-def distinct(numbers: Ints) -> tuple[Ints, Ints]:
-    """Return the different ones of `numbers`, and the place of each number among them.
-
-    As `np.unique` does, in half of its time: numbers are sorted with their places, at once. The largest one times their
-    count must be below 2^62.
-    """
-    bits = len(numbers).bit_length()
-    packed = np.sort(numbers << bits | np.arange(len(numbers)))
-    in_order = packed >> bits
-    is_first = np.diff(in_order, prepend=-1) != 0
-    places = np.empty_like(numbers)
-    places[packed & (1 << bits) - 1] = np.cumsum(is_first) - 1
-    return in_order[is_first], places
-
-
 def find_entries(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
     """Return the place of each of `wanted` in `keys`, which ascend; -1 if it is not there."""
     if not len(keys):

@@ -89,14 +89,6 @@ def test_check_uses_the_filters_and_the_held_out_sets_of_a_configuration():
     assert rules["too_long"]["found"] > 30
 
 
-def test_check_fails_on_the_rules_that_it_is_told_to():
-    assert run("check", *FILES, "--fail-on", "mojibake").exit_code == 1
-    assert run("check", *FILES, "--fail-on", "markup").exit_code == 0
-    wrong = run("check", *FILES, "--fail-on", "mojibak")
-    assert wrong.exit_code == 2
-    assert "no such rule" in wrong.stderr
-
-
 def test_clean_writes_kept_and_rejected_pairs(messages):
     result = run("clean", *FILES, "-o", "kept.tsv", "--rejected", "rejected.tsv")
     assert result.exit_code == 0, result.output

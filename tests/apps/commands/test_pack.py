@@ -41,7 +41,7 @@ def test_a_run_is_packed_evaluated_and_used(tmp_path, messages):
 
 def test_a_license_in_the_card_is_not_asked_for(messages):
     Path("run/README.md").write_text("---\nlicense: mit\n---\n\n# Digits\n")
-    assert call("pack", "run", "-o", "m.zip", "--checkpoint", "average", "--precision", "fp16").exit_code == 0
+    assert call("pack", "run", "-o", "m.zip", "--checkpoint", "average").exit_code == 0
     assert not any("license" in line for line in messages)
 
 

@@ -148,11 +148,6 @@ def test_a_private_upload_does_not_go_to_a_public_model(hub):
     assert len(hub.repositories["me/digits"].commits) == before
 
 
-def test_half_precision_is_uploaded_and_restored(hub):
-    push(RunDir(Path("run")), NAME, precision="fp16")
-    assert call("translate", "-m", "hf:me/digits", "12").stdout == "21\n"
-
-
 @pytest.mark.parametrize(
     ("status", "word"),
     [(401, "the hub rejected the token"), (403, "permission denied"), (500, "returned HTTP status 500")],

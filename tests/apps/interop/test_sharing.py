@@ -62,38 +62,9 @@ def test_a_packed_model_translates_bit_for_bit_as_its_run(run, tmp_path, options
     assert found[0][0][0] == "21"
 
 
-def test_fp16_halves_the_file_and_translates_alike(run, tmp_path):
-    pack(run, tmp_path / "m.zip")
-    pack(run, tmp_path / "half.zip", "fp16")
-    sizes = []
-    for name in ("m.zip", "half.zip"):
-        with zipfile.ZipFile(tmp_path / name) as archive:
-            sizes += [info.file_size for info in archive.infolist() if info.filename.endswith(".safetensors")]
-    assert 1.8 < sizes[0] / sizes[1] < 2.0
-    texts = [[t.text for t in Translator.load(tmp_path / name).translate(TEXTS)] for name in ("m.zip", "half.zip")]
-    assert texts[0] == texts[1]
-
-
-def test_weights_that_fp16_cannot_hold_are_refused(run, tmp_path):
-    import numpy as np
-    from safetensors.numpy import load_file, save_file
-
-    from nmt.base.checksum import NO_CHECKSUM, write_checksum
-
-    path = run.best_checkpoint()
-    weights = load_file(path)
-    weights["decoder_norm.weight"] = np.full_like(weights["decoder_norm.weight"], 1e5)
-    save_file(weights, path, metadata=NO_CHECKSUM)
-    write_checksum(path)
-    with pytest.raises(RunError, match="contain numbers too large for float16"):
-        pack(run, tmp_path / "m.zip", "fp16")
-    assert not (tmp_path / "m.zip").exists()
-
-
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-def test_a_disk_too_full_for_the_weights_is_named_and_nothing_is_left(run, tmp_path, precision):
+def test_a_disk_too_full_for_the_weights_is_named_and_nothing_is_left(run, tmp_path):
     with no_room_for(20_000), pytest.raises(OSError, match="too large") as caught:
-        pack(run, tmp_path / "model.zip", precision)
+        pack(run, tmp_path / "model.zip")
     assert not caught.value.filename.startswith(str(run.path))
     assert Path(caught.value.filename).name == run.usable_checkpoint().name
     assert not list(tmp_path.glob("*.zip*"))

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from nmt.data.phrases.trie import HashedKeys, distinct
-
-
-@pytest.mark.parametrize("count", [0, 1, 1000])
-def test_distinct_numbers_are_those_of_numpy(count):
-    numbers = np.random.default_rng(1).integers(0, 1 << 38, count) // 3**20
-    for found, expected in zip(distinct(numbers), np.unique(numbers, return_inverse=True), strict=True):
-        assert np.array_equal(found, expected)
+from nmt.data.phrases.trie import HashedKeys
 
 
 def test_keys_are_found_by_their_hashes_and_others_are_not():
