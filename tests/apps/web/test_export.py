@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from nmt.apps.web.export import MODULES, build_modules, export_web
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError
 from nmt.data.text.words import UNSEEN
+from nmt.translation import retries
 from nmt.translation.chain import Chain
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
@@ -253,3 +255,9 @@ def test_without_the_compiler_one_message_says_what_to_install(tmp_path, monkeyp
     with pytest.raises(NmtError, match="this export needs the package ziglang") as caught:
         export_web(RunDir(MODELS / "digits"), tmp_path / "page")
     assert "[web]" in caught.value.hint
+
+
+def test_a_page_searches_again_with_the_beams_of_the_command():
+    script = (Path(retries.__file__).parents[1] / "apps" / "web" / "static" / "engine.js").read_text("utf-8")
+    beams = {name: int(size) for name, size in re.findall(r"const (\w+)_BEAM = (\d+);", script)}
+    assert beams == {"RETRY": retries.RETRY_BEAM_SIZE, "NUMBERS": retries.NUMBERS_BEAM_SIZE}

@@ -5,7 +5,8 @@ import { LEADING, PLACEHOLDERS, Protected, asRead, correctionOf, countCopied, ed
 
 const EOS = 3;
 const USABLE_CHRF = 30; // of nmt/translation/translation.py
-const RETRY_BEAM = 5;
+const RETRY_BEAM = 5; // of nmt/translation/retries.py
+const NUMBERS_BEAM = 3;
 const MAX_SOURCES = 256; // per call of the decoder
 const KERNELS = ["wasm-dot", "wasm-fours", "wasm-pairs"];
 const MAX_BYTES = 1 << 30;
@@ -255,7 +256,7 @@ export class Engine {
 
   _retryNumbers(segments, find) {
     const wrong = segments.filter((segment) => !segment.around && this._wrongNumbers(segment, segment.hypotheses[0].text).length);
-    find(wrong, { beam_size: RETRY_BEAM, num_hypotheses: RETRY_BEAM }).forEach((found, i) => {
+    find(wrong, { beam_size: NUMBERS_BEAM, num_hypotheses: NUMBERS_BEAM }).forEach((found, i) => {
       const segment = wrong[i], byIds = new Map();
       for (const each of [...segment.hypotheses, ...found]) if (!byIds.has(each.ids.join())) byIds.set(each.ids.join(), each);
       const degenerate = (each) => (segment.protected.spans.length ? segment.protected.restore(each.text)[1].length : 0) + !!loopIn(each.ids, each.source);
