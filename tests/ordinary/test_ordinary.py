@@ -7,6 +7,7 @@ Every fault that a user finds adds the text that shows it.
 
 from __future__ import annotations
 
+import csv
 import html
 import json
 import re
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
+from io import BytesIO, StringIO
 from itertools import pairwise, product
 from pathlib import Path
 from typing import NamedTuple
@@ -254,6 +255,20 @@ def test_libretranslates_interface_translates_lists_and_single_texts(server, tra
 
 
 @each_share
+def test_deepls_interface_translates_lists_and_single_texts(server, translations, most):
+    def translate(texts: Sequence[str]) -> list[str]:
+        body = {"text": [*texts], "source_lang": "DE", "target_lang": "EN"}
+        answer = server.post("/v2/translate", json=body, headers={"Authorization": "DeepL-Auth-Key x"})
+        assert answer.status_code == 200, (texts, answer.text)
+        return [each["text"] for each in answer.json()["translations"]]
+
+    lists = [WITH_TEXT[start : start + 50] for start in range(0, len(WITH_TEXT), 50)]  # as many as DeepL takes
+    assert differing(translations, WITH_TEXT, [text for some in lists for text in translate(some)]) == []
+    some = of_each_category(WITH_TEXT, most)
+    assert differing(translations, some, ask_all(some, lambda text: translate([text])[0])) == []
+
+
+@each_share
 def test_openais_interface_translates_each_text(server, translations, most):
     def translate(text: str) -> str:
         body = {"model": "de-en", "messages": [{"role": "user", "content": text}]}
@@ -356,8 +371,54 @@ def from_srt(content: bytes) -> list[str]:
     return [subtitle.content for subtitle in srt.parse(content.decode())]
 
 
+def to_vtt(texts: Sequence[str]) -> bytes:
+    cues = "".join(f"\n00:{n // 60:02}:{n % 60:02}.000 --> 01:00:00.000\n{text}\n" for n, text in enumerate(texts))
+    return f"WEBVTT\n{cues}".encode()
+
+
+def from_vtt(content: bytes) -> list[str]:
+    return [text.strip("\n") for text in re.split(r"(?m)^.* --> .*$", content.decode())[1:]]
+
+
+def to_json(texts: Sequence[str]) -> bytes:
+    return json.dumps({f"text {n}": text for n, text in enumerate(texts)}, ensure_ascii=False).encode()
+
+
+def from_json(content: bytes) -> list[str]:
+    return [*json.loads(content).values()]
+
+
+def to_csv(texts: Sequence[str]) -> bytes:
+    written = StringIO()
+    csv.writer(written).writerows([text, "x"] for text in ("source", *texts))
+    return written.getvalue().encode()
+
+
+def from_csv(content: bytes) -> list[str]:
+    return [row[-1] for row in csv.reader(StringIO(content.decode()))][1:]  # beside the source
+
+
+def to_xlsx(texts: Sequence[str]) -> bytes:
+    book = pytest.importorskip("openpyxl", reason="needs openpyxl").Workbook()
+    for text in texts:
+        book.active.append([text])
+        book.active.cell(book.active.max_row, 1).data_type = "s"  # = begins a text here, no formula
+    content = BytesIO()
+    book.save(content)
+    return content.getvalue()
+
+
+def from_xlsx(content: bytes) -> list[str]:
+    sheet = pytest.importorskip("openpyxl", reason="needs openpyxl").load_workbook(BytesIO(content)).active
+    return [str(row[-1] or "") for row in sheet.iter_rows(values_only=True)]  # beside the source
+
+
 DOCUMENTS = {
     "html": (to_html, from_html),
+    "vtt": (to_vtt, from_vtt),
+    "json": (to_json, from_json),
+    "csv": (to_csv, from_csv),
+    "xlsx": (to_xlsx, from_xlsx),
     "po": (to_po, from_po),
     "docx": (to_docx, from_docx),
     "xliff": (to_xliff, from_xliff),
@@ -371,14 +432,17 @@ DOCUMENTS = {
     quick_and_slow([*product(DOCUMENTS, (len(TEXTS), 3))], lambda _, case: (case[0] == "html") == (case[1] > 3)),
 )
 def test_the_paragraphs_of_a_document_are_translated_like_texts(letters_run, translations, tmp_path, kind, most):
-    texts = [text for text in IN_DOCUMENTS if kind != "srt" or not MARKUP_IN_SUBTITLES.search(text)]
-    if kind == "xliff":  # the branches of a message of ICU are translated one by one
+    texts = [text for text in IN_DOCUMENTS if kind not in ("srt", "vtt") or not MARKUP_IN_SUBTITLES.search(text)]
+    if kind == "json":  # a value of one word may be a name of programs
+        texts = [text for text in texts if re.search(r"[^\W\d_]\S*\s", text)]
+    if kind in ("xliff", "json"):  # the branches of a message of ICU are translated one by one
         texts = [text for text in texts if not CHOICE.search(text)]
     assert len(texts) > 200
     texts = of_each_category(texts, most)
     write, read = DOCUMENTS[kind]
     (tmp_path / f"in.{kind}").write_bytes(write(texts))
-    nmt("translate", tmp_path / f"in.{kind}", "-o", tmp_path / f"out.{kind}", "-m", letters_run, *OPTIONS)
+    column = "#1" if kind in ("csv", "xlsx") else ""
+    nmt("translate", f"{tmp_path / f'in.{kind}'}{column}", "-o", tmp_path / f"out.{kind}", "-m", letters_run, *OPTIONS)
     found = read((tmp_path / f"out.{kind}").read_bytes())
     pairs = [(text, other, translations[text].text) for text, other in zip(texts, found, strict=True)]
     assert [each for each in pairs if each[1].split() != each[2].split()] == []

@@ -20,6 +20,7 @@ from nmt.translation.chain import Chain
 from nmt.translation.memory import TranslationMemory
 from nmt.translation.request import Request
 from tests.apps.web.scripts import needs_node, run_script
+from tests.ordinary.test_ordinary import TEXTS
 from tests.stored import MODELS
 
 LINES = [
@@ -94,6 +95,23 @@ def test_a_page_translates_as_the_command_does_on_every_path(pages, model, kerne
     for name in ("score", "finished", "loop_retried", "sentence_split", "protected_retried"):
         assert [each[name] for each in found["translations"]] == [getattr(each, name) for each in expected], name
     assert [each["flags"] for each in found["translations"]] == [flags_of_a_page(each.flags) for each in expected]
+
+
+@needs_node
+@pytest.mark.parametrize(("model", "most_otherwise"), [("words", 9), ("letters", 6)])
+def test_a_page_translates_what_people_type_as_the_command_does(pages, model, most_otherwise):
+    """But for texts that it splits otherwise, because sentences are found in a simpler way there; flags are equal."""
+    with Translator.load(MODELS / model, engine="native", precision="int8") as translator:
+        expected = translator.translate(TEXTS)
+    found = run_script(pages / model, "translate", {"kernel": "", "lines": TEXTS, "languages": {}})["translations"]
+    differing = [text for text, each, other in zip(TEXTS, found, expected, strict=True) if each["text"] != other.text]
+    flagged = [
+        (text, each["flags"], flags_of_a_page(other.flags))
+        for text, each, other in zip(TEXTS, found, expected, strict=True)
+        if each["text"] == other.text and each["flags"] != flags_of_a_page(other.flags)
+    ]
+    assert flagged == []
+    assert len(differing) <= most_otherwise, differing
 
 
 @needs_node

@@ -61,7 +61,7 @@ export function readWith(learned, text, spans) {
 const SYMBOL = new RegExp(AROUND, "u");
 const BRACKETS = ["()", "[]", "{}", "（）", "［］", "｛｝", "【】", "〔〕"];
 
-// What is between the symbols, and the white space, at both ends of a text.
+// What is between the symbols at both ends of a text.
 export function withinSymbols(text) {
   const characters = [...text];
   let start = 0, end = characters.length;
@@ -252,7 +252,7 @@ function* tokensWithSigns(text) {
   }
 }
 
-// How a token is written: a, A or x for words, 0 for numbers, and its signs, each once.
+// How a token is written: a, A or x for words, 0 for numbers, and each sign once.
 function formOf(token, share) {
   if (/\p{L}°/u.test(token)) return "°";
   if (/[\p{L}\p{N}_][,;!?…]\p{L}|\p{L}[,;!?…][\p{L}\p{N}_]/u.test(token)) return ";";
@@ -287,7 +287,7 @@ export function unseenWords(text, outside, octaves, leftOut) {
   return [...unseen, ...tokens];
 }
 
-// What is lost, each once, without what the source has only within longer ones.
+// What is lost, each once, but not what is within longer ones.
 export function withoutParts(lost, source) {
   const whole = new Set();
   let rest = source;
@@ -510,7 +510,7 @@ function longestRun(ids) {
   return best[1] ? best : [Math.min(1, ids.length), Math.min(1, ids.length)];
 }
 
-// The size of the n-grams to forbid, if the output repeats itself; else 0.
+// The size of the n-grams to forbid in an output; 0 if none repeats.
 export function loopIn(output, source) {
   const [unit, repeats] = longestRun(output), inSource = longestRun(source)[1];
   const allowed = inSource < 4 ? 3 : 2 * inSource;
@@ -640,7 +640,7 @@ const CLAUSE_END = new RegExp(`[,;:.!?،؛)\\]}»”’"—–-](?=[${WHITE}])|[
 const SPACES = new RegExp(`[${WHITE}]+`, "gu");
 const belongsToPrevious = (text, at) => /^[\udc00-\udfff\u200d]/.test(text.slice(at)) || text[at - 1] === "\u200d" || /^\p{M}/u.test(text.slice(at));
 
-// Parts [start, end, was cut] of a text: its lines, and the sentences of long lines. `spans` stay whole.
+// Parts [start, end, was cut] of a text: lines, and sentences of long ones. `spans` stay whole.
 export function* split(text, spans, language, limit, size, maxSentences) {
   const around = (at) => spans.find(([start, end]) => start < at && at < end);
   const notWithin = (start, at, end) => {
