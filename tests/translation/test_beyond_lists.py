@@ -17,6 +17,8 @@
 | abbreviations | translation/sentences.py | a sentence may end there; nothing is lost | here |
 | marks of prose | translation/protect.py | any other is compared with the output | test_placeholders |
 | brackets around a text | data/text/characters.py | is a span, or goes to the model | here |
+| marks of the items of a list | translation/sentences.py | the list is one sentence; a lost number is reported | here |
+| words of consonants alone | translation/sentences.py | of other letters: a sentence may end there | here |
 | months after a number in a list | translation/sentences.py | an item may begin there; nothing is lost | here |
 | marks that end a sentence | translation/sentences.py | the text stays whole, or is cut at a word | here |
 """
@@ -136,3 +138,20 @@ def test_a_month_that_no_rule_knows_loses_nothing(month, code):
     text = f"Am 1. {month} und am 2. {month} war er da. Am 3. {month} nicht."
     lead, parts = TextSplitter(text, [], code, 1).split(40, lambda start, end: end - start)
     assert lead + "".join(text[part.start : part.end] + part.space for part in parts) == text
+
+
+@pytest.mark.parametrize(
+    "marks", ["l) m) n)", "21. 22. 23.", "α) β) γ)", "xi. xii. xiii.", "1: 2: 3:", "אׄ. בׄ. גׄ.", "一) 二) 三)"]
+)
+@pytest.mark.parametrize("code", [*UNKNOWN, "en", "de"])
+def test_a_list_with_marks_that_no_rule_orders_loses_nothing(marks, code):
+    text = " ".join(f"{mark} tea" for mark in marks.split())
+    lead, parts = TextSplitter(text, [], code, 1).split(100, lambda start, end: end - start)
+    assert lead + "".join(text[part.start : part.end] + part.space for part in parts) == text
+    assert wrong_numbers(f"{text} 2", "tea", Direction(code, "zh"), {DIGITS}) != []
+
+
+@pytest.mark.parametrize("text", ["A bɔ dugu kɔ. Musa nana.", "Ọ gbọ́. Wọ́n lọ.", "Ƙxʼ tsʼxʔ. Naro", "وو. Asa"])
+@pytest.mark.parametrize("code", UNKNOWN)
+def test_a_word_of_letters_that_are_no_known_consonants_may_end_a_sentence(text, code):
+    assert sentence_starts(text, code) == [text.index(". ") + 2]
