@@ -42,6 +42,11 @@ __declspec(dllimport) void __stdcall Sleep(unsigned long milliseconds); /* windo
 #endif
 
 #define FEED_FORWARD_ROWS 64
+#if defined(__wasm__)
+#define REMEMBERED 0 /* a page has a worker for each text */
+#else
+#define REMEMBERED 1024 /* tokens: with 3 KB each, the third cache has room for them */
+#endif
 #define SPINS 4096        /* before a thread that waits sleeps: 50 to 200 microseconds */
 #define MIN_SHARED 131072 /* weights of a product that is worth dividing */
 
@@ -65,14 +70,20 @@ static int make_room(Worker *w, int rows, int positions) {
                reserve((void **)&w->context, n * m->attention_width * 4) &&
                reserve((void **)&w->hidden, FEED_FORWARD_ROWS * ff * 4) &&
                reserve(&w->quantized, n * w->rows.stride * sizeof(INPUT) + 64) && reserve((void **)&w->rows.scale, n * 4) &&
-               reserve((void **)&w->rows.correction, n * 4);
+               reserve((void **)&w->rows.correction, n * 4) && reserve((void **)&w->tokens, n * sizeof(int));
         w->capacity = fits ? rows : 0;
     }
     if (fits && positions > w->score_capacity) {
-        fits = reserve((void **)&w->scores, (ROUND_UP((size_t)positions, BLOCK) + LANES) * m->config.num_heads * 4);
+        size_t scores = (ROUND_UP((size_t)positions, BLOCK) + LANES) * m->config.num_heads * MOST_ATTENDED;
+        fits = reserve((void **)&w->scores, scores * 4);
         w->score_capacity = fits ? positions : 0;
     }
     return fits;
+}
+
+static void remember_heads(const Model *m, int vocab_size, TokenHeads *known) {
+    known->places = REMEMBERED && m->cosine ? calloc(vocab_size, sizeof *known->places) : NULL;
+    if (known->places) known->heads = allocate_aligned((size_t)REMEMBERED * 3 * m->attention_width * sizeof(float));
 }
 
 Worker *new_worker(const Model *model) {
@@ -80,6 +91,8 @@ Worker *new_worker(const Model *model) {
     if (w) {
         w->model = model;
         w->number_bytes = model->config.precision == INT8 ? 2 : 4;
+        remember_heads(model, model->config.src_vocab_size, &w->src_heads);
+        remember_heads(model, model->config.tgt_vocab_size, &w->tgt_heads);
         w->block_bytes = (size_t)model->config.decoder_layers * 2 * BLOCK * model->attention_width * w->number_bytes;
     }
     return w;
@@ -87,13 +100,16 @@ Worker *new_worker(const Model *model) {
 
 void free_worker(Worker *w) {
     void *buffers[] = {w->states, w->normal, w->heads, w->context, w->hidden, w->quantized, w->rows.scale,
-                       w->rows.correction, w->scores, w->logits, w->encoder_blocks};
+                       w->rows.correction, w->scores, w->logits, w->encoder_blocks, w->src_heads.heads, w->tgt_heads.heads,
+                       w->tokens};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) free_aligned(buffers[i]);
     while (w->free_blocks) {
         Block *block = w->free_blocks;
         w->free_blocks = block->next;
         free_aligned(block);
     }
+    free(w->src_heads.places);
+    free(w->tgt_heads.places);
     free(w->active);
     free(w->sentences);
     free(w);
@@ -247,6 +263,34 @@ static void embed(const Model *m, const float *table, int id, const float *posit
                      m->width, (Precision)m->config.precision, out);
 }
 
+/* The [query, key, value] of `rows` states, in w->heads. known: those of tokens, in a first layer; NULL in others. */
+static void project_heads(Worker *w, TokenHeads *known, const Attention *attention, const float *states, int rows) {
+    const size_t width = w->model->width, each = 3 * w->model->attention_width, bytes = each * sizeof(float);
+    if (!REMEMBERED || !known || !known->heads) {
+        multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
+        return;
+    }
+    const int before = known->count;
+    int missing = 0;
+    for (int row = 0; row < rows; row++)
+        if (!known->places[w->tokens[row]])
+            memcpy(w->context + missing++ * width, states + row * width, width * sizeof(float));
+    if (missing)
+        multiply(w, enter(w, w->context, missing, &attention->norm), missing, &attention->input, STORE, w->heads);
+    for (int row = rows - 1; row >= 0; row--) { /* from the last one on: those computed are moved to later rows */
+        uint16_t *entry = &known->places[w->tokens[row]];
+        float *heads = w->heads + row * each;
+        if (*entry && *entry <= before) {
+            memcpy(heads, known->heads + (*entry - 1) * each, bytes);
+            continue;
+        }
+        memmove(heads, w->heads + --missing * each, bytes);
+        if (*entry || known->count == REMEMBERED) continue;
+        memcpy(known->heads + known->count * each, heads, bytes);
+        *entry = (uint16_t)++known->count;
+    }
+}
+
 /* Blocks for the keys and values of one encoder layer and one sentence at a time. */
 static int reserve_encoder_blocks(Worker *w, int num_blocks) {
     if (num_blocks <= w->num_encoder_blocks) return 1;
@@ -261,12 +305,12 @@ static int reserve_encoder_blocks(Worker *w, int num_blocks) {
     return 1;
 }
 
-static void encoder_attention(Worker *w, const Attention *attention, float *states, Sentence *const *sentences, int count,
-                              int rows) {
+static void encoder_attention(Worker *w, int layer, float *states, Sentence *const *sentences, int count, int rows) {
     const Model *m = w->model;
+    const Attention *attention = &m->encoder[layer].self;
     size_t width = m->attention_width;
     void *const *blocks = w->encoder_blocks;
-    multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
+    project_heads(w, layer ? NULL : &w->src_heads, attention, states, rows);
     for (int i = 0, row = 0; i < count; row += sentences[i]->src_len, i++) {
         int length = sentences[i]->src_len;
         float *heads = w->heads + row * 3 * width;
@@ -275,9 +319,8 @@ static void encoder_attention(Worker *w, const Attention *attention, float *stat
             place(m, attention, at, position);
             put_key_value(w, at + width, at + 2 * width, blocks[position / BLOCK], 0, position % BLOCK);
         }
-        for (int position = 0; position < length; position++)
-            m->kernel->attend(heads + position * 3 * width, blocks, 0, length, m->config.num_heads, m->head_size, w->scores,
-                              w->context + (row + position) * width, NULL, w->number_bytes == 2);
+        m->kernel->attend(heads, 3 * width, length, blocks, 0, length, m->config.num_heads, m->head_size, w->scores,
+                          w->context + row * width, NULL, w->number_bytes == 2);
     }
     leave(w, w->context, rows, m->attention_width, &attention->output, &attention->norm, states);
 }
@@ -308,11 +351,14 @@ Status encode(Worker *w, Sentence *const *sentences, int count, const Job *job) 
     }
     if (!make_room(w, rows, longest) || !reserve_encoder_blocks(w, (longest + BLOCK - 1) / BLOCK)) return OUT_OF_MEMORY;
     float *state = w->states;
+    int *token = w->tokens;
     for (int i = 0; i < count; i++)
-        for (int position = 0; position < sentences[i]->src_len; position++, state += m->width)
-            embed(m, m->src_embedding, job->sources[sentences[i]->source][position], m->src_positions, position, state);
+        for (int position = 0; position < sentences[i]->src_len; position++, state += m->width) {
+            *token = job->sources[sentences[i]->source][position];
+            embed(m, m->src_embedding, *token++, m->src_positions, position, state);
+        }
     for (int layer = 0; layer < m->config.encoder_layers; layer++) {
-        encoder_attention(w, &m->encoder[layer].self, w->states, sentences, count, rows);
+        encoder_attention(w, layer, w->states, sentences, count, rows);
         feed_forward(w, &m->encoder[layer].feed_forward, w->states, rows);
     }
     const float *memory = w->states;
@@ -329,7 +375,7 @@ static void decoder_self_attention(Worker *w, int layer, float *states) {
     const Attention *attention = &m->decoder[layer].self;
     size_t width = m->attention_width, offset = (size_t)layer * 2 * BLOCK * width;
     int rows = w->num_active;
-    multiply(w, enter(w, states, rows, &attention->norm), rows, &attention->input, STORE, w->heads);
+    project_heads(w, layer ? NULL : &w->tgt_heads, attention, states, rows);
     for (int row = 0; row < rows; row++) { /* all keys first: loading right after a store would stall */
         Row *hypothesis = w->active[row];
         float *heads = w->heads + row * 3 * width;
@@ -339,7 +385,7 @@ static void decoder_self_attention(Worker *w, int layer, float *states) {
     }
     for (int row = 0; row < rows; row++) {
         Row *hypothesis = w->active[row];
-        m->kernel->attend(w->heads + row * 3 * width, hypothesis->numbers, offset, hypothesis->length + 1,
+        m->kernel->attend(w->heads + row * 3 * width, 0, 1, hypothesis->numbers, offset, hypothesis->length + 1,
                           m->config.num_heads, m->head_size, w->scores, w->context + row * width, NULL,
                           w->number_bytes == 2);
     }
@@ -355,7 +401,7 @@ static void decoder_cross_attention(Worker *w, int layer, float *states, const O
     for (int row = 0; row < rows; row++) {
         const Sentence *sentence = w->active[row]->sentence;
         normalize_heads(m, w->heads + row * width, attention->query_gain);
-        m->kernel->attend(w->heads + row * width, sentence->memory, offset, sentence->src_len, m->config.num_heads,
+        m->kernel->attend(w->heads + row * width, 0, 1, sentence->memory, offset, sentence->src_len, m->config.num_heads,
                           m->head_size, w->scores, w->context + row * width, keep ? sentence->weights : NULL,
                           w->number_bytes == 2);
         if (keep) keep_attention(sentence, w->active[row]->length, m->config.num_heads, options->attention_head);
@@ -366,9 +412,11 @@ static void decoder_cross_attention(Worker *w, int layer, float *states, const O
 /* Runs one step of all active rows; returns the input of the output layer. */
 const Rows *decode_step(Worker *w, const Options *options) {
     const Model *m = w->model;
-    for (int row = 0; row < w->num_active; row++)
-        embed(m, m->tgt_embedding, w->active[row]->last, m->tgt_positions, w->active[row]->length,
+    for (int row = 0; row < w->num_active; row++) {
+        w->tokens[row] = w->active[row]->last;
+        embed(m, m->tgt_embedding, w->tokens[row], m->tgt_positions, w->active[row]->length,
               w->states + (size_t)row * m->width);
+    }
     for (int layer = 0; layer < m->config.decoder_layers; layer++) {
         decoder_self_attention(w, layer, w->states);
         decoder_cross_attention(w, layer, w->states, options);

@@ -24,6 +24,7 @@
 #define ROUND_UP(n, m) (((n) + (m) - 1) / (m) * (m))
 #define LANES 16
 #define BLOCK 16       /* positions of a block of keys and values */
+#define MOST_ATTENDED 4 /* queries that look at the same keys at once */
 #define CHUNK 64       /* outputs that are reduced at once */
 #define MAX_INPUTS 65536 /* a 32-bit sum holds 65,536 products of 8-bit numbers */
 
@@ -122,11 +123,12 @@ typedef struct {
     void (*rotate)(float *heads, int num_heads, int head_size, const float *cosine, const float *sine);
     /* Writes the key and value of a position, `width` numbers each, to its place in a block, from number `offset` on. */
     void (*put)(const float *key, const float *value, void *block, size_t offset, size_t width, int place, int half);
-    /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), with q already scaled. blocks: those of
-     * `length` positions, read from number `offset` on, in bfloat16 if `half`, else fp32. scores: scratch [heads][length
-     * rounded up + 16]. weights: [heads][length] or NULL. */
-    void (*attend)(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
-                   float *scores, float *out, float *weights, int half);
+    /* softmax(q K / sqrt(K)) V per head (Vaswani et al. 2017, section 3.2), with q already scaled, of `count` queries,
+     * each `apart` numbers from the last, into out [count][A]. blocks: those of `length` positions, read from number `offset`
+     * on, in bfloat16 if `half`, else fp32. scores: scratch [MOST_ATTENDED][heads][length rounded up + 16]. weights, of one
+     * query: [heads][length] or NULL. */
+    void (*attend)(const float *query, size_t apart, int count, void *const *blocks, size_t offset, int length,
+                   int num_heads, int head_size, float *scores, float *out, float *weights, int half);
     /* Adds `count` logits (a multiple of 16, at most CHUNK), with ids from `first_id`, to the reduction.
      * penalty: [count], 0 or -infinity, added before they are compared. with_sum: whether to sum exponentials. */
     void (*reduce)(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *);

@@ -26,27 +26,43 @@ static float exponential(float x) {
     return out[0];
 }
 
-static void normalize(const float *states, int rows, int width, const float *gain, const float *bias, float eps,
-                      float *out) {
-    int stride = ROUND_UP(width, LANES);
-    for (int row = 0; row < rows; row++, states += stride, out += stride) {
-        vec sum = v_set(0.0f), squares = v_set(0.0f);
-        float mean = 0.0f;
-        if (bias) {
-            for (int i = 0; i < stride; i += LANES) sum = v_add(sum, v_load(states + i));
-            mean = v_sum(sum) / (float)width;
-        }
-        for (int i = 0; i < stride; i += LANES) {
-            vec centered = v_sub(v_load(states + i), v_set(mean));
+/* Rows at once, whose numbers stay in registers. */
+#define NORMALIZED (ISA_LEVEL == ISA_AVX512 ? 4 : ISA_LEVEL == ISA_AVX2 ? 2 : 1)
+
+/* Kernel.normalize of N rows, side by side: the sums of one row wait for each other. */
+FN void normalize_rows(const int N, const float *states, int width, const float *gain, const float *bias, float eps,
+                       float *out) {
+    const int stride = ROUND_UP(width, LANES);
+    vec sum[NORMALIZED], squares[NORMALIZED], mean[NORMALIZED], scale[NORMALIZED];
+    UNROLL for (int n = 0; n < N; n++) sum[n] = squares[n] = mean[n] = v_set(0.0f);
+    if (bias) {
+        for (int i = 0; i < stride; i += LANES)
+            UNROLL for (int n = 0; n < N; n++) sum[n] = v_add(sum[n], v_load(states + n * stride + i));
+        UNROLL for (int n = 0; n < N; n++) mean[n] = v_set(v_sum(sum[n]) / (float)width);
+    }
+    for (int i = 0; i < stride; i += LANES)
+        UNROLL for (int n = 0; n < N; n++) {
+            vec centered = v_sub(v_load(states + n * stride + i), mean[n]);
             if (i + LANES > width) centered = v_first(centered, v_set(0.0f), width - i);
-            squares = v_mul_add(centered, centered, squares);
+            squares[n] = v_mul_add(centered, centered, squares[n]);
         }
-        float scale = 1.0f / sqrtf(v_sum(squares) / (float)width + eps);
-        for (int i = 0; i < stride; i += LANES) {
-            vec normal = v_mul(v_sub(v_load(states + i), v_set(mean)), v_set(scale));
-            v_store(out + i, v_mul_add(normal, v_load(gain + i), bias ? v_load(bias + i) : v_set(0.0f)));
+    UNROLL for (int n = 0; n < N; n++) scale[n] = v_set(1.0f / sqrtf(v_sum(squares[n]) / (float)width + eps));
+    for (int i = 0; i < stride; i += LANES) {
+        vec g = v_load(gain + i), b = bias ? v_load(bias + i) : v_set(0.0f);
+        UNROLL for (int n = 0; n < N; n++) {
+            vec normal = v_mul(v_sub(v_load(states + n * stride + i), mean[n]), scale[n]);
+            v_store(out + n * stride + i, v_mul_add(normal, g, b));
         }
     }
+}
+
+static void normalize(const float *states, int rows, int width, const float *gain, const float *bias, float eps,
+                      float *out) {
+    const size_t stride = ROUND_UP(width, LANES);
+    int row = 0;
+    for (; NORMALIZED > 1 && row + NORMALIZED <= rows; row += NORMALIZED)
+        normalize_rows(NORMALIZED, states + row * stride, width, gain, bias, eps, out + row * stride);
+    for (; row < rows; row++) normalize_rows(1, states + row * stride, width, gain, bias, eps, out + row * stride);
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 (Hendrycks and Gimpel 2016), with erf of Abramowitz and Stegun 1964, 7.1.26. */
@@ -122,6 +138,15 @@ FN uint16_t half_of(float x) {
     return (uint16_t)((nearest & ~nan) | ((bits >> 16 | 64) & nan)); /* NaN stays NaN; without a branch */
 }
 
+/* Rounds 16 numbers to bfloat16. */
+FN void store_halves(const float *numbers, uint16_t *out) {
+#if ISA_LEVEL == ISA_AVX512 || ISA_LEVEL == ISA_AVX2
+    _mm256_storeu_si256((__m256i *)out, v_halves(v_load(numbers)));
+#else
+    for (int i = 0; i < LANES; i++) out[i] = half_of(numbers[i]);
+#endif
+}
+
 /* As Kernel.put. */
 static void put(const float *key, const float *value, void *block, size_t offset, size_t width, int place, int half) {
     if (!half) {
@@ -133,17 +158,43 @@ static void put(const float *key, const float *value, void *block, size_t offset
     uint16_t *keys = (uint16_t *)block + offset + 2 * place, *values = (uint16_t *)block + offset + width * (BLOCK + place);
     for (size_t i = 0; i < width; i += LANES, keys += LANES * BLOCK) {
         uint16_t halves[LANES];
-        for (int j = 0; j < LANES; j++) values[i + j] = half_of(value[i + j]);
-        for (int j = 0; j < LANES; j++) halves[j] = half_of(key[i + j]);
+        store_halves(value + i, values + i);
+        store_halves(key + i, halves);
         UNROLL for (int j = 0; j < LANES; j += 2) memcpy(keys + j * BLOCK, halves + j, 2 * sizeof *halves);
     }
 }
 
-/* Scores of one head for the 16 keys of a block, q [K16], keys from number `keys` on: four sums, over every fourth
- * coordinate. */
-FN vec block_scores(const float *query, const void *block, size_t keys, int size, const int half) {
+#if ISA_LEVEL == ISA_AVX512
+/* As block_scores, of the first eight keys, in bfloat16: a block's last keys are often so few. */
+FN void half_block_scores(const int N, const float *query, size_t apart, const void *block, size_t keys, int size,
+                          vec *scores) {
+    __m256 sum[MOST_ATTENDED][4], k[2];
+    UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < 4; i++) sum[n][i] = _mm256_setzero_ps();
+    for (int d = 0; d < size; d += 4, query += 4)
+        UNROLL for (int i = 0; i < 4; i += 2, keys += 2 * BLOCK) {
+            __m256i pairs = _mm256_loadu_si256((const __m256i *)((const uint16_t *)block + keys));
+            k[0] = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+            k[1] = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32(-65536)));
+            UNROLL for (int n = 0; n < N; n++) UNROLL for (int j = 0; j < 2; j++)
+                sum[n][i + j] = _mm256_add_ps(_mm256_mul_ps(_mm256_set1_ps(query[n * apart + i + j]), k[j]), sum[n][i + j]);
+        }
+    UNROLL for (int n = 0; n < N; n++) {
+        __m256 low = _mm256_add_ps(sum[n][0], sum[n][1]), high = _mm256_add_ps(sum[n][2], sum[n][3]);
+        scores[n].r = _mm512_zextps256_ps512(_mm256_add_ps(low, high));
+    }
+}
+#else
+#define half_block_scores(N, query, apart, block, keys, size, scores) \
+    block_scores(N, query, apart, block, keys, size, 1, scores)
+#endif
+
+#define ATTENDED (ISA_LEVEL == ISA_AVX512 ? MOST_ATTENDED : 1) /* queries at once, whose sums stay in registers */
+
+/* Scores of one head of N queries [K16], `apart` from each other, for the 16 keys of a block, keys from number `keys` on:
+ * four sums, over every fourth coordinate. */
+FN void block_scores(const int N, const float *query, size_t apart, const void *block, size_t keys, int size, const int half,
+                     vec *scores) {
 #if ISA_LEVEL == ISA_WASM /* four keys after another: sixteen registers do not hold all sums */
-    vec scores;
     UNROLL for (int part = 0; part < 4; part++) {
         vec s = v_set(0.0f), q, k;
         for (int d = 0; d < size; d += 4) {
@@ -155,19 +206,19 @@ FN vec block_scores(const float *query, const void *block, size_t keys, int size
             }
             s = v_mul_add(q, k, s);
         }
-        scores.r[part] = wasm_f32x4_add(wasm_f32x4_add(s.r[0], s.r[1]), wasm_f32x4_add(s.r[2], s.r[3]));
+        scores->r[part] = wasm_f32x4_add(wasm_f32x4_add(s.r[0], s.r[1]), wasm_f32x4_add(s.r[2], s.r[3]));
     }
-    return scores;
 #else
-    vec sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, k[2];
-    for (int d = 0; d < size; d += 4)
+    vec sum[ATTENDED][4], k[2];
+    UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < 4; i++) sum[n][i] = v_set(0.0f);
+    for (int d = 0; d < size; d += 4, query += 4)
         UNROLL for (int i = 0; i < 4; i += 2, keys += 2 * BLOCK) {
             if (half) v_load_pairs((const uint16_t *)block + keys, &k[0], &k[1]);
             else k[0] = v_load((const float *)block + keys), k[1] = v_load((const float *)block + keys + BLOCK);
-            sum[i] = v_mul_add(v_set(query[d + i]), k[0], sum[i]);
-            sum[i + 1] = v_mul_add(v_set(query[d + i + 1]), k[1], sum[i + 1]);
+            UNROLL for (int n = 0; n < N; n++) UNROLL for (int j = 0; j < 2; j++)
+                sum[n][i + j] = v_mul_add(v_set(query[n * apart + i + j]), k[j], sum[n][i + j]);
         }
-    return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
+    UNROLL for (int n = 0; n < N; n++) scores[n] = v_add(v_add(sum[n][0], sum[n][1]), v_add(sum[n][2], sum[n][3]));
 #endif
 }
 
@@ -182,48 +233,60 @@ FN float exponentials(float *scores, int length, vec highest) {
     return v_sum(sum);
 }
 
-/* out [16 x parts] = sum of scores[t] x values[t] / total, over t in order; the values begin at `offset`. */
-FN void pool_values(const float *scores, void *const *blocks, size_t offset, int length, size_t stride,
-                    const int parts, float total, float *out, const int half) {
+/* out [16 x parts] = sum of scores[t] x values[t] / total, over t in order, of N queries; the values begin at `offset`.
+ * The scores of each query end with their total, `apart` from the next one's. */
+FN void pool_values(const int N, const float *scores, size_t apart, void *const *blocks, size_t offset, int length,
+                    size_t stride, const int parts, float *out, size_t out_apart, const int half) {
     const int paired = half && parts % 2 == 0;
-    vec sum[4], v[4];
-    UNROLL for (int i = 0; i < parts; i++) sum[i] = v_set(0.0f);
+    vec sum[ATTENDED][4], v[4];
+    UNROLL for (int n = 0; n < N; n++) UNROLL for (int i = 0; i < parts; i++) sum[n][i] = v_set(0.0f);
     for (int start = 0; start < length; start += BLOCK) {
         const float *floats = (const float *)blocks[start / BLOCK] + offset;
         const uint16_t *halves = (const uint16_t *)blocks[start / BLOCK] + offset;
         int count = length - start < BLOCK ? length - start : BLOCK;
         for (int t = 0; t < count; t++, floats += stride, halves += stride) {
-            vec weight = v_set(scores[start + t]);
             UNROLL for (int i = 0; i < parts; i++)
                 if (!paired) v[i] = half ? v_load_half(halves + i * LANES) : v_load(floats + i * LANES);
                 else if (i % 2 == 0) v_load_pairs(halves + i * LANES, &v[i], &v[i + 1]);
-            UNROLL for (int i = 0; i < parts; i++) sum[i] = v_mul_add(weight, v[i], sum[i]);
+            UNROLL for (int n = 0; n < N; n++) {
+                vec weight = v_set(scores[n * apart + start + t]);
+                UNROLL for (int i = 0; i < parts; i++) sum[n][i] = v_mul_add(weight, v[i], sum[n][i]);
+            }
         }
     }
-    vec scale = v_set(1.0f / total);
-    UNROLL for (int i = 0; i + 1 < parts; i += 2)
-        if (paired) v_interleave(&sum[i], &sum[i + 1]);
-    UNROLL for (int i = 0; i < parts; i++) v_store(out + i * LANES, v_mul(sum[i], scale));
+    UNROLL for (int n = 0; n < N; n++) {
+        vec scale = v_set(1.0f / scores[n * apart + ROUND_UP(length, BLOCK)]);
+        UNROLL for (int i = 0; i + 1 < parts; i += 2)
+            if (paired) v_interleave(&sum[n][i], &sum[n][i + 1]);
+        UNROLL for (int i = 0; i < parts; i++) v_store(out + n * out_apart + i * LANES, v_mul(sum[n][i], scale));
+    }
 }
 
 #define POOLED (ISA_LEVEL == ISA_WASM ? 2 : 4) /* whose sums stay in registers */
 
 /* One part for all heads after another, so that the processor works on several heads at once. */
-FN void attend_to(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
-                  float *scores, float *out, float *weights, const int half) {
+FN void attend_to(const int N, const float *query, size_t apart, void *const *blocks, size_t offset, int length,
+                  int num_heads, int head_size, float *scores, float *out, float *weights, const int half) {
     const int size = ROUND_UP(head_size, LANES), parts = size / LANES, padded = ROUND_UP(length, BLOCK);
     const size_t width = (size_t)num_heads * size, stride = padded + LANES; /* of scores; the total comes behind them */
+    const size_t of_query = stride * num_heads;
     for (int head = 0; head < num_heads; head++) {
         size_t at = (size_t)head * size;
-        vec highest = v_set(-INFINITY);
+        vec highest[ATTENDED], s[ATTENDED];
+        UNROLL for (int n = 0; n < N; n++) highest[n] = v_set(-INFINITY);
         for (int start = 0; start < length; start += BLOCK) {
-            vec s = block_scores(query + at, blocks[start / BLOCK], offset + at * BLOCK, size, half);
-            v_store(scores + head * stride + start, s);
-            highest = v_max(highest, v_first(s, v_set(-INFINITY), length - start));
+            const void *block = blocks[start / BLOCK];
+            if (half && length - start <= BLOCK / 2)
+                half_block_scores(N, query + at, apart, block, offset + at * BLOCK, size, s);
+            else block_scores(N, query + at, apart, block, offset + at * BLOCK, size, half, s);
+            UNROLL for (int n = 0; n < N; n++) {
+                v_store(scores + n * of_query + head * stride + start, s[n]);
+                highest[n] = v_max(highest[n], v_first(s[n], v_set(-INFINITY), length - start));
+            }
         }
-        v_store(scores + head * stride + padded, highest);
+        UNROLL for (int n = 0; n < N; n++) v_store(scores + n * of_query + head * stride + padded, highest[n]);
     }
-    for (int head = 0; head < num_heads; head++) {
+    for (int head = 0; head < N * num_heads; head++) {
         float *s = scores + head * stride;
         s[padded] = exponentials(s, length, v_load(s + padded));
     }
@@ -232,20 +295,25 @@ FN void attend_to(const float *query, void *const *blocks, size_t offset, int le
         size_t at = (size_t)head * size, values = offset + width * BLOCK + at;
         int part = 0;
         for (; part + POOLED <= parts; part += POOLED)
-            pool_values(s, blocks, values + part * LANES, length, width, POOLED, s[padded], out + at + part * LANES, half);
+            pool_values(N, s, of_query, blocks, values + part * LANES, length, width, POOLED, out + at + part * LANES, width,
+                        half);
         for (; part < parts; part++)
-            pool_values(s, blocks, values + part * LANES, length, width, 1, s[padded], out + at + part * LANES, half);
+            pool_values(N, s, of_query, blocks, values + part * LANES, length, width, 1, out + at + part * LANES, width, half);
         if (weights)
             for (int t = 0; t < length; t++) weights[(size_t)head * length + t] = s[t] / s[padded];
     }
 }
 
-static void attend(const float *query, void *const *blocks, size_t offset, int length, int num_heads, int head_size,
-                   float *scores, float *out, float *weights, int half) {
-    if (half)
-        attend_to(query, blocks, offset, length, num_heads, head_size, scores, out, weights, 1);
-    else
-        attend_to(query, blocks, offset, length, num_heads, head_size, scores, out, weights, 0);
+static void attend(const float *query, size_t apart, int count, void *const *blocks, size_t offset, int length,
+                   int num_heads, int head_size, float *scores, float *out, float *weights, int half) {
+    const size_t width = (size_t)num_heads * ROUND_UP(head_size, LANES);
+    const int together = half && ATTENDED > 1 ? count / ATTENDED * ATTENDED : 0;
+    for (int i = 0; i < together; i += ATTENDED, query += ATTENDED * apart, out += ATTENDED * width)
+        attend_to(ATTENDED, query, apart, blocks, offset, length, num_heads, head_size, scores, out, NULL, 1);
+    for (int i = together; i < count; i++, query += apart, out += width)
+        if (half || ISA_LEVEL == ISA_WASM) /* a page is always in int8 */
+            attend_to(1, query, apart, blocks, offset, length, num_heads, head_size, scores, out, weights, 1);
+        else attend_to(1, query, apart, blocks, offset, length, num_heads, head_size, scores, out, weights, 0);
 }
 
 static void reduce(const float *logits, const float *penalty, int count, int first_id, int with_sum, Reduction *r) {

@@ -228,6 +228,21 @@ FN void write_sums(vec sums, float row_scale, const Linear *linear, int panel, E
 }
 
 #if PRODUCT != PRODUCT_NEON_I8MM
+/* The outputs of a tile. */
+FN void write_tile(const int R, const int P, sums sum[TILE_ROWS][WIDEST_TILE], const float *row_scale,
+                   const Linear *linear, int panel, const Epilogue epilogue, float *out, size_t out_stride) {
+    vec scale[WIDEST_TILE], bias[WIDEST_TILE];
+    UNROLL for (int p = 0; p < P; p++) {
+        scale[p] = v_load(linear->scale + (panel + p) * LANES);
+        bias[p] = v_load(linear->bias + (panel + p) * LANES);
+    }
+    UNROLL for (int r = 0; r < R; r++, out += out_stride) {
+        vec row = v_set(row_scale[r]);
+        UNROLL for (int p = 0; p < P; p++)
+            write_outputs(v_mul_add(sums_to_float(sum[r][p]), v_mul(row, scale[p]), bias[p]), epilogue, out + p * LANES);
+    }
+}
+
 /* The int8 product of R rows with P panels; R and P are constants, so that all sums stay in registers. */
 FN void int8_tile(const int R, const int P, const INPUT *in, size_t stride, const float *row_scale,
                   const int32_t *correction, const Linear *linear, int panel, Epilogue epilogue, float *out,
@@ -237,7 +252,8 @@ FN void int8_tile(const int R, const int P, const INPUT *in, size_t stride, cons
     sums sum[TILE_ROWS][WIDEST_TILE];
     UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++) sum[r][p] = sums_set(correction[r]);
     const int8_t *next = weights + P * panel_bytes;
-    for (int k = 0; k < linear->inputs; k += STEP, weights += STEP * LANES) {
+    const INPUT *low = in, *high = in + R / 2 * stride; /* few registers hold the addresses of all rows */
+    for (int k = 0; k < linear->inputs; k += STEP, weights += STEP * LANES, low += STEP, high += STEP) {
         UNROLL for (int p = 0; p < P; p++, next += STEP * LANES) {
 #if ISA_LEVEL == ISA_WASM /* a quarter of the outputs after another: there are too few registers for all weights */
             UNROLL for (int i = 0; i < 4; i++) {
@@ -247,12 +263,21 @@ FN void int8_tile(const int R, const int P, const INPUT *in, size_t stride, cons
 #else
             WEIGHTS w = sums_load_weights(weights + p * panel_bytes);
             PREFETCH(next);
-            UNROLL for (int r = 0; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, in + r * stride + k);
+            UNROLL for (int r = 0; r < R / 2; r++) sum[r][p] = sums_add(sum[r][p], w, low + r * stride);
+            UNROLL for (int r = R / 2; r < R; r++) sum[r][p] = sums_add(sum[r][p], w, high + (r - R / 2) * stride);
 #endif
         }
     }
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++)
-        write_sums(sums_to_float(sum[r][p]), row_scale[r], linear, panel + p, epilogue, out + r * out_stride + p * LANES);
+    if (ISA_LEVEL == ISA_WASM) { /* a page has to be small */
+        UNROLL for (int r = 0; r < R; r++) UNROLL for (int p = 0; p < P; p++)
+            write_sums(sums_to_float(sum[r][p]), row_scale[r], linear, panel + p, epilogue, out + r * out_stride + p * LANES);
+        return;
+    }
+    switch (epilogue) { /* a constant in each case */
+        case STORE: write_tile(R, P, sum, row_scale, linear, panel, STORE, out, out_stride); break;
+        case STORE_RELU: write_tile(R, P, sum, row_scale, linear, panel, STORE_RELU, out, out_stride); break;
+        case ADD: write_tile(R, P, sum, row_scale, linear, panel, ADD, out, out_stride); break;
+    }
 }
 #else
 /* smmla: two rows times two outputs, eight inputs each, are four sums. The last of an odd number of rows goes twice. */
@@ -338,8 +363,9 @@ FN void multiply_panels(const int P, const Rows *in, int rows, const Linear *lin
     const size_t count = (size_t)linear->inputs * LANES;
     if (rows > 1 && linear->precision == INT8) widen((const int8_t *)linear->panels + panel * count, (int)count);
 #endif
-    for (int row = 0; row < rows;) {
-        int count = rows - row < TILE_ROWS ? rows - row : TILE_ROWS;
+    int tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int row = 0; row < rows; tiles--) {
+        int count = (rows - row + tiles - 1) / tiles; /* alike: a tile of few rows waits for its sums */
         switch (count) {
             TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) TILE(8)
         }
@@ -367,22 +393,15 @@ static void product(const Rows *in, int rows, const Linear *linear, int first, i
 static float largest_of(const float *numbers, int count) {
     vec largest = v_set(0.0f);
     for (int i = 0; i < count; i += LANES) largest = v_maxabs(largest, v_load(numbers + i));
-    float lanes[LANES], size;
-    v_store(lanes, largest);
-    uint32_t most = 0, bits;
-    for (int i = 0; i < LANES; i++) {
-        memcpy(&bits, lanes + i, 4);
-        most = bits > most ? bits : most;
-    }
-    memcpy(&size, &most, 4);
-    return size;
+    return v_most(largest);
 }
 
-/* As Kernel.quantize. */
+/* As Kernel.quantize. The largest numbers of all rows come first, so that the processor works on several rows at once. */
 static void quantize(const float *states, int rows, int width, Rows *out) {
     int lanes = ROUND_UP(width, LANES);
+    for (int row = 0; row < rows; row++) out->scale[row] = largest_of(states + (size_t)row * lanes, lanes);
     for (int row = 0; row < rows; row++, states += lanes) {
-        float size = largest_of(states, lanes);
+        float size = out->scale[row];
         INPUT *q = (INPUT *)out->numbers + row * out->stride;
         out->correction[row] = 0;
         if (!(size <= 3.4028235e38f)) {
@@ -393,9 +412,8 @@ static void quantize(const float *states, int rows, int width, Rows *out) {
         out->scale[row] = size / LARGEST_INPUT;
         vec inverse = v_set(size > 1e-30f ? LARGEST_INPUT / size : 0.0f), sum = v_set(0.0f); /* of integers: exact in fp32 */
         for (int i = 0; i < lanes; i += LANES) {
-            vec scaled = v_round(v_mul(v_load(states + i), inverse));
-            v_to_int8(scaled, q + i);
-            if (WEIGHT_OFFSET) sum = v_add(sum, scaled);
+            vec whole = v_to_int8(v_mul(v_load(states + i), inverse), q + i);
+            if (WEIGHT_OFFSET) sum = v_add(sum, whole);
         }
         if (WEIGHT_OFFSET) out->correction[row] = -WEIGHT_OFFSET * (int32_t)v_sum(sum);
     }

@@ -60,10 +60,19 @@ typedef struct Sentence {
     Linear output;    /* FP32: the layer of these outputs */
 } Sentence;
 
+/* The [query, key, value] of tokens in a first layer. With rotary positions, they depend on the token alone. */
+typedef struct {
+    float *heads;     /* [REMEMBERED][3A], those of the first tokens that came; NULL: none are remembered */
+    uint16_t *places; /* [vocabulary]: 1 + the token's index among them, or 0 */
+    int count;
+} TokenHeads;
+
 struct Worker {
     const Model *model;
     float *states, *normal, *heads, *context, *hidden, *scores, *logits;
     void *quantized, *encoder_blocks;
+    TokenHeads src_heads, tgt_heads;
+    int *tokens; /* of the rows of a first layer */
     Rows rows, fp32_rows;
     int capacity, score_capacity, num_encoder_blocks;
     size_t logit_capacity, block_bytes;

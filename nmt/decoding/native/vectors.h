@@ -20,6 +20,9 @@ FN vec v_load_half(const uint16_t *p) {
 /* Sixteen pairs of them: the first and the second of each. */
 FN void v_load_pairs(const uint16_t *p, vec *first, vec *second) {
     __m512i pairs = _mm512_loadu_si512((const void *)p);
+#if defined(__GNUC__)
+    __asm__("" : "+v"(pairs)); /* loaded once: two loads of 64 bytes would take as long as all that is computed with them */
+#endif
     first->r = _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16));
     second->r = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(-65536)));
 }
@@ -57,8 +60,29 @@ FN vec v_first(vec a, vec b, int n) {
     __mmask16 m = (__mmask16)(n >= 16 ? 0xffff : (1u << n) - 1u);
     return (vec){_mm512_mask_blend_ps(m, b.r, a.r)};
 }
-FN void v_to_int8(vec a, int8_t *p) { _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a.r))); }
+/* Writes the nearest whole numbers, ties to even, and returns them. */
+FN vec v_to_int8(vec a, int8_t *p) {
+    __m512i whole = _mm512_cvtps_epi32(a.r);
+    _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(whole));
+    return (vec){_mm512_cvtepi32_ps(whole)};
+}
+/* The largest lane, as a bit pattern, of what v_maxabs returns. */
+FN float v_most(vec a) {
+    uint32_t bits = _mm512_reduce_max_epu32(_mm512_castps_si512(a.r));
+    float most;
+    memcpy(&most, &bits, 4);
+    return most;
+}
 FN vec v_from_int(const int32_t *p) { return (vec){_mm512_cvtepi32_ps(_mm512_loadu_si512((const void *)p))}; }
+
+/* The nearest numbers of bfloat16, as half_of rounds them. */
+FN __m256i v_halves(vec a) {
+    __m512i bits = _mm512_castps_si512(a.r), upper = _mm512_srli_epi32(bits, 16);
+    __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
+    __m512i nearest = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd), 16);
+    __mmask16 nan = _mm512_cmp_ps_mask(a.r, a.r, _CMP_UNORD_Q);
+    return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, upper, _mm512_set1_epi32(64)));
+}
 
 #elif ISA_LEVEL == ISA_AVX2
 
@@ -109,15 +133,25 @@ FN vec v_first(vec x, vec y, int n) {
     __m256 high = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(n - 8), lanes));
     return (vec){_mm256_blendv_ps(y.a, x.a, low), _mm256_blendv_ps(y.b, x.b, high)};
 }
-FN void v_to_int8(vec x, int8_t *p) {
+FN vec v_to_int8(vec x, int8_t *p) {
     __m256i low = _mm256_cvtps_epi32(x.a), high = _mm256_cvtps_epi32(x.b);
     __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8);
     __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128((__m128i *)p, bytes);
+    return (vec){_mm256_cvtepi32_ps(low), _mm256_cvtepi32_ps(high)};
 }
 FN vec v_from_int(const int32_t *p) {
     return (vec){_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)p)),
                  _mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(p + 8)))};
+}
+FN __m256i halves256(__m256 x) {
+    __m256i bits = _mm256_castps_si256(x), upper = _mm256_srli_epi32(bits, 16);
+    __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1)), nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    __m256i nearest = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd), 16);
+    return _mm256_blendv_epi8(nearest, _mm256_or_si256(upper, _mm256_set1_epi32(64)), nan);
+}
+FN __m256i v_halves(vec x) {
+    return _mm256_permute4x64_epi64(_mm256_packus_epi32(halves256(x.a), halves256(x.b)), 0xd8);
 }
 
 #elif ISA_LEVEL == ISA_WASM
@@ -163,11 +197,13 @@ FN vec v_first(vec a, vec b, int n) {
     const v128_t lanes = wasm_i32x4_const(0, 1, 2, 3);
     EACH_PART(wasm_v128_bitselect(a.r[i], b.r[i], wasm_i32x4_lt(lanes, wasm_i32x4_splat(n - 4 * i))));
 }
-FN void v_to_int8(vec a, INPUT *p) {
+FN vec v_to_int8(vec a, INPUT *p) {
+    a = v_round(a);
     v128_t low = wasm_i16x8_narrow_i32x4(to_int(a.r[0]), to_int(a.r[1]));
     v128_t high = wasm_i16x8_narrow_i32x4(to_int(a.r[2]), to_int(a.r[3]));
     if (sizeof *p == 1) wasm_v128_store(p, wasm_i8x16_narrow_i16x8(low, high));
     else wasm_v128_store(p, low), wasm_v128_store(p + 8, high);
+    return a;
 }
 FN vec v_from_int(const int32_t *p) { EACH_PART(wasm_f32x4_convert_i32x4(wasm_v128_load(p + 4 * i))); }
 
@@ -238,10 +274,22 @@ FN vec v_maxabs(vec a, vec b) {
     return a;
 }
 FN vec v_first(vec a, vec b, int n) { EACH_LANE a.x[i] = i < n ? a.x[i] : b.x[i]; return a; }
-FN void v_to_int8(vec a, int8_t *p) { a = v_round(a); EACH_LANE p[i] = (int8_t)a.x[i]; }
+FN vec v_to_int8(vec a, int8_t *p) { a = v_round(a); EACH_LANE p[i] = (int8_t)a.x[i]; return a; }
 FN vec v_from_int(const int32_t *p) { vec a; EACH_LANE a.x[i] = (float)p[i]; return a; }
 #undef EACH_LANE
 
+#endif
+
+#if ISA_LEVEL != ISA_AVX512
+FN float v_most(vec a) {
+    float lanes[16], most;
+    uint32_t bits[16];
+    v_store(lanes, a);
+    memcpy(bits, lanes, sizeof bits);
+    for (int i = 1; i < 16; i++) bits[0] = bits[i] > bits[0] ? bits[i] : bits[0];
+    memcpy(&most, bits, 4);
+    return most;
+}
 #endif
 
 /* Two roundings, because not every processor has a fused sum (decision 22). v_fma, with one, is for products in fp32. */

@@ -171,6 +171,20 @@ def test_order_batch_and_threads_change_no_bit(model, precision, options):
     assert [hypotheses for source in sources[:20] for hypotheses in engine.search([source], search)] == expected[:20]
 
 
+@pytest.mark.parametrize("precision", ["int8", "fp32"])
+def test_what_an_engine_remembers_of_tokens_changes_no_bit(precision):
+    """Of 1,024 tokens: the first ones that come; there are more."""
+    model = random_model(positions="rotary", tgt_vocab=1300, tied_embeddings="none")
+    draw = random.Random(7)
+    targets = [[draw.randrange(4, 1300) for _ in range(58)] for _ in range(60)]
+    sources = random_ids(len(targets), 1, 40)
+    engine = model.native(precision, num_threads=1)
+    first, second = engine.score(sources, targets), engine.score(sources, targets)
+    assert first == second
+    anew = [model.native(precision, num_threads=1).score([sources[i]], [targets[i]])[0] for i in (0, 30, 59)]
+    assert anew == [first[i] for i in (0, 30, 59)]
+
+
 @pytest.fixture
 def large(monkeypatch) -> Random:
     """A model with products that a second thread shares, and engines that let it whenever they translate one source."""
