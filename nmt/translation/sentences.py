@@ -178,10 +178,15 @@ def _items(text: str, language: str) -> list[int]:
     starts: list[int] = []
     last = ""
     least = 2
+    referring: list[str] = []
     for mark in _ITEM_MARK.finditer(" " + text):
         start = mark.start()
         label = mark[1]
+        before = text[:start].lower().split()[-1:]
+        if before and before == referring:
+            continue  # "See fig. 1. Now see fig. 2." has no list
         if _FIRST_ITEM.match(text, start) or f" {last} {label} " in _ITEM_ORDER:
+            referring = referring or before
             starts.append(start)
             last = label
             if mark[2] and not (label.isdigit() and language.startswith("en")):  # English ordinals have no full stop

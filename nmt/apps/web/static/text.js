@@ -604,9 +604,12 @@ function continues(text, at, language, chat) {
 // The starts of the items of lists on one line: "1. Milk 2. Bread".
 function itemStarts(text, language) {
   const starts = [], english = language.startsWith("en"); // has no ordinal numbers with a full stop
-  let last = "", least = 2;
+  let last = "", least = 2, referring;
   for (const { index, 1: sure, 2: label = sure } of ` ${text}`.matchAll(ITEM_MARK)) {
+    const before = text.slice(0, index).toLowerCase().match(/\S+(?=\s*$)/)?.[0];
+    if (before && before === referring) continue; // "See fig. 1. Now see fig. 2." has no list
     if (!matches(FIRST_ITEM, text, index) && !ITEM_ORDER.includes(` ${last} ${label} `)) continue;
+    referring ??= before;
     starts.push(index);
     last = label;
     if (!sure && !(english && /\p{Nd}/u.test(label))) least = 3;
