@@ -7,27 +7,34 @@ Each of 369 placeholders of 44 families is put into three sentences of the run's
 beginning, in the middle (bare, in quotation marks, in brackets, before a comma, in turns), and at the end. It is kept
 if the translation has it as often as the text; else what the flags of the translation say counts: that something is
 lost (`named`), something else (`flagged`), or nothing (`silent`). `--references` counts what the judge misses in
-references, which people wrote, by kind: in those of the run's test set, or of `--corpus`. `--details` lists what is
-lost in silence, and the references that are flagged.
+references, which people wrote, by kind: in those of the run's test set, or of `--corpus`. `--form` counts the same
+texts as documents: strings of JSON, PO and XLIFF, and paragraphs of HTML. The branches of an ICU message are translated
+in strings, so it is kept there if the text has all before its first branch. `--details` lists what is lost in silence,
+and the references that are flagged.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from html import escape, unescape
 from pathlib import Path
 from typing import NamedTuple
 
 from nmt import Translator
+from nmt.apps.documents.formats import read_document
+from nmt.apps.documents.translation import translate_blocks
 from nmt.artifacts.rundir import RunDir
 from nmt.data.text.numbers import wrong_numbers
 from nmt.data.text.spans import find_spans
 from nmt.data.text.words import UNSEEN, unseen_words
-from nmt.translation import Segment, Translation
+from nmt.translation import Segment
+from nmt.translation.chain import Chain
 from nmt.translation.protect import lost_spans, marks_left_out, odd_left_out, words_lacking
 from nmt.translation.request import Request
 
@@ -90,6 +97,18 @@ FAMILIES = {
         "stdin"],
 }  # fmt: skip
 NUM_FRAMES = 3
+# What is before and after a text, by the format of documents; and what is before its translation.
+FORMS = {
+    "json": ('{"key": ', "}"),
+    "po": ('msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid ', '\nmsgstr ""\n'),
+    "xlf": (
+        '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" datatype="plaintext" '
+        'source-language="en" target-language="de"><body><trans-unit id="1"><source>',
+        "</source></trans-unit></body></file></xliff>",
+    ),
+    "html": ("<html><body><p>", "</p></body></html>"),
+}
+_BEFORE_OUTPUT = {"json": '"key": ', "po": "\nmsgstr ", "xlf": "<target", "html": "<p>"}
 _MIDDLES = ("{}", '"{}"', "({})", "{},")
 _MIN_WORDS, _MAX_WORDS = 5, 16
 _PLAIN = re.compile(r"[^\W\d_][^\d\"()\[\]{}<>«»:;]+")  # neither digits nor marks within the sentence
@@ -140,29 +159,60 @@ def make_cases(run: RunDir) -> list[Case]:
     ]
 
 
-def result_of(case: Case, found: Translation) -> str:
+class Output(NamedTuple):
+    """The translation of a text, and the names of its flags."""
+
+    text: str
+    flags: Sequence[str]
+
+
+def translate_document(translator: Translator, text: str, form: str) -> Output:
+    """Translate a text as a document of its own, in one of `FORMS`."""
+    before, after = FORMS[form]
+    is_markup = form in ("xlf", "html")
+    written = escape(text, quote=False) if is_markup else json.dumps(text, ensure_ascii=False)
+    document = read_document(f"{before}{written}{after}".encode(), f"a.{form}")
+    blocks = [*translate_blocks(Chain([translator]), document.blocks, Request(translator.options))]
+    content = document.content_with([block.written[0] for block in blocks]).decode()
+    output = content.rpartition(_BEFORE_OUTPUT[form])[2].partition("</target>")[0]  # notes follow
+    if is_markup:
+        output = unescape(output)
+    else:  # a long string may be in several lines
+        output = "".join(json.loads(part) for part in re.findall(r'"(?:[^"\\]|\\.)*"', output))
+    return Output(output, [name for block in blocks for name in block.flags])
+
+
+def result_of(case: Case, found: Output, form: str = "") -> str:
     """Return which of `RESULTS` a translation is."""
-    if found.text.count(case.placeholder) >= case.text.count(case.placeholder):
+    placeholder = case.placeholder
+    if form in ("json", "po", "xlf") and (choice := re.match(r"\{\w+, (?:plural|select),", placeholder)):
+        placeholder = choice[0]
+    if found.text.count(placeholder) >= case.text.count(placeholder):
         return "kept"
     flags = {*found.flags}.difference(_NOT_OF_LOSS)
     return "named" if flags.intersection(_NAMES) else "flagged" if flags else "silent"
 
 
-def count_placeholders(translator: Translator, run: RunDir, *, details: bool) -> None:
+def count_placeholders(translator: Translator, run: RunDir, form: str = "", *, details: bool) -> None:
     """Print how many placeholders are kept, lost with a flag, and lost in silence, by family."""
     cases = make_cases(run)
-    outputs = translator.translate([case.text for case in cases])
+    texts = [case.text for case in cases]
+    if form:
+        outputs = [translate_document(translator, text, form) for text in texts]
+    else:
+        outputs = [Output(found.text, [*found.flags]) for found in translator.translate(texts)]
     table: dict[str, Counter[str]] = {family: Counter() for family in FAMILIES}
     by_flag: Counter[str] = Counter()
     silent: list[str] = []
     for case, found in zip(cases, outputs, strict=True):
-        result = result_of(case, found)
+        result = result_of(case, found, form)
         table[case.family][result] += 1
         by_flag.update([*found.flags] if result in ("named", "flagged") else [])
         if result == "silent":
             silent.append(f"{case.family}\t{case.placeholder}\t{case.text}\t{found.text}")
     rows = {**table, "all": sum(table.values(), Counter[str]())}
-    lines = [f"{run.path}: {len(cases)} texts, {len(cases) // NUM_FRAMES} placeholders, {len(FAMILIES)} families"]
+    name = f"{run.path} as {form}" if form else run.path
+    lines = [f"{name}: {len(cases)} texts, {len(cases) // NUM_FRAMES} placeholders, {len(FAMILIES)} families"]
     lines.append(f"{'':20}" + "".join(f"{name:>9}" for name in RESULTS))
     lines += [f"{family:20}" + "".join(f"{row[each]:9}" for each in RESULTS) for family, row in rows.items()]
     lines.append("flags of lost ones: " + ", ".join(f"{name} {count}" for name, count in by_flag.most_common()))
@@ -181,7 +231,8 @@ def faults_of(segment: Segment, source: str, reference: str, translator: Transla
     lacking = words_lacking(source, translator.tokenizers.src.lacks)
     words += [("unknown letter", word) for word in lacking if word not in reference]
     if UNSEEN not in left_out and translator.statistics is not None:
-        unseen = unseen_words(source, protected.outside_spans(), translator.statistics.octaves)
+        known = translator.statistics
+        unseen = unseen_words(protected.outside_spans(), known.octaves, known.trigrams)
         words += [(kind, word) for word, kind in unseen if word not in reference]
     yield from ((kind, word) for kind, word in words if kind not in left_out and word not in left_out)
     if segment.keeps_numbers:
@@ -221,13 +272,14 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--references", action="store_true")
     parser.add_argument("--corpus", nargs=2, type=Path, metavar=("SRC", "TGT"))
+    parser.add_argument("--form", choices=FORMS, default="")
     parser.add_argument("--details", action="store_true")
     arguments = parser.parse_args()
     for path in arguments.runs:
         run = RunDir(path)
         with Translator.load(path) as translator:
             if not arguments.references:
-                count_placeholders(translator, run, details=arguments.details)
+                count_placeholders(translator, run, arguments.form, details=arguments.details)
                 continue
             if arguments.corpus:
                 sources, references = (side.read_text(encoding="utf-8").splitlines() for side in arguments.corpus)

@@ -44,7 +44,7 @@ ODD_MARK = (
     r"|(?<=[^\W\d_]{3}/)(?=[^\W\d_]{5})(?!innen(?![^\W\d_]))"
     # At the beginning of a word: .name, -name-, :-), !name, and a colon before a span.
     r"|(?<![^\s(\"'].)(?:(?<=\.)[^\W\d_][\w.]*|(?<=[\u2013-])[^\W_]+[\u2013-](?![^\W_])"
-    r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])\w|(?<=:)ª))"
+    r"|(?<=[:;])[^\w\s\"“„«]+|(?<=[!?;])(?![A-ZÀ-Þ][a-zß-ÿ])\w|(?<=:)ª))"
 )
 # Words that a translation keeps as they are. One character, and then what makes its word odd:
 _LOWER, _UPPER = "a-zß-öø-ÿ", "A-ZÀ-ÖØ-Þ"
@@ -60,7 +60,7 @@ ODD_WORD = (
     r"|(?P<numbered>(?<![\w{-])[A-Za-z]+\d[A-Za-z\d]*(?!\w))"  # x64, Python3
     r"|(?P<roman>(?<![\w.])(?:X{1,3}(?:IX|IV|VI{0,3}|I{1,3})|X{2,3}|I[IVX]|III|VI{1,3})(?![\w'’]))"  # XIV
     # A span and what is glued to it, but no word beside a symbol.
-    r"|(?P<glued>(?<![A-Za-z0-9_ªº])[A-Za-z0-9_]+ª+|ª+[A-Za-z0-9_]+|(?<!\w)[A-Za-z]{1,2}º+|º[A-Za-z]{1,2}(?!\w)"
+    r"|(?P<glued>ª+[^\w\s]ª+|(?<![A-Za-z0-9_ªº])[A-Za-z0-9_]+ª+|ª+[A-Za-z0-9_]+|(?<!\w)[A-Za-z]{1,2}º+|º[A-Za-z]{1,2}(?!\w)"
     r"|(?<!\w)[A-Za-z]{1,2}(?:\"ª+\"|'ª+'))"  # f"{x}"
     r"|(?P<option>(?<=[\s\"'(])-[A-Z][a-z]+(?![\w-]))"  # -Wall
 )
@@ -139,11 +139,12 @@ def without_parts(lost: Sequence[str], source: str) -> list[str]:
     """Return each of `lost` once, without those that `source` has only within longer ones of them."""
     rest = source
     whole: set[str] = set()
-    for item in sorted(dict.fromkeys(lost), key=len, reverse=True):
+    items = dict.fromkeys(lost)
+    for item in sorted(items, key=len, reverse=True):
         if item in rest or item not in source:
             whole.add(item)
             rest = rest.replace(item, "\0")
-    return [item for item in dict.fromkeys(lost) if item in whole]
+    return [item for item in items if item in whole]
 
 
 def odd_left_out(source: str, output: str) -> Iterator[tuple[str, re.Match[str]]]:

@@ -118,7 +118,7 @@ class TextSegmenter:
         self.translates_numbers_alone = known.translates_numbers_alone
         self.keeps_numbers = known.keeps_numbers
         self.left_out = cache(known.kinds_left_out)
-        self._octaves = known.octaves
+        self._known = known
         self._not_spans = {*languages.user_symbols, *known.left_out_tokens.split()}
         symbol = any_of(languages.user_symbols)
         self._symbol = re.compile(symbol)
@@ -196,14 +196,13 @@ class TextSegmenter:
         lacking = [sign for sign in signs if self.lacks(sign["sign"]) and sign[0] not in self._not_spans]
         return sorted(spans + [Span(*sign.span()) for sign in lacking])
 
-    def unknown_words(self, text: str, outside: str, left_out: Collection[str]) -> list[str]:
-        """Return the words of `text`, in alphabets, with a letter that the source vocabulary lacks.
+    def unknown_words(self, text: str, left_out: Collection[str]) -> list[str]:
+        """Return the words of `text`, without its spans, in alphabets, with a letter that the source vocabulary lacks.
 
-        With them, words, and tokens `outside` of its spans, that training has not seen, but not of kinds that are often
-        `left_out`.
+        With them, words and tokens that training has not seen, but not of kinds that are often `left_out`.
         """
-        read, rest = (self._symbol.sub(" ", side) for side in (text, outside))
-        unseen = unseen_words(read, rest, self._octaves) if UNSEEN not in left_out else ()
+        rest = self._symbol.sub(" ", text)
+        unseen = unseen_words(rest, self._known.octaves, self._known.trigrams) if UNSEEN not in left_out else ()
         return words_lacking(text, self._cannot_read) + [word for word, kind in unseen if kind not in left_out]
 
     def find_terms(self, text: str, spans: Sequence[Span], glossary: Glossary) -> list[TermMatch]:
@@ -248,7 +247,7 @@ class _PlainSegmentation(NamedTuple):
             direction=direction,
             keeps_numbers=segmenter.keeps_numbers,
             left_out=left_out,
-            unknown=segmenter.unknown_words(text, text, left_out),
+            unknown=segmenter.unknown_words(text, left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
         spans: list[Span] | None = [] if protects else None
@@ -343,7 +342,7 @@ class _Segmentation:
             is_verbatim=not (terms or is_translated),
             keeps_numbers=segmenter.keeps_numbers,
             left_out=left_out,
-            unknown=segmenter.unknown_words(text, protected.outside_spans(), left_out),
+            unknown=segmenter.unknown_words(protected.outside_spans(), left_out),
             needs_words=not segmenter.translates_numbers_alone,
         )
 

@@ -58,7 +58,6 @@ def page_patterns() -> str:
         BEFORE_TOKEN,
         CODE_SIGN,
         NUMBER_ALONE,
-        PLACE,
         PRINTED_TOKEN,
     )
     from nmt.translation.protect import ODD_MARK, ODD_WORD, PROSE_MARK, QUOTE
@@ -72,7 +71,6 @@ def page_patterns() -> str:
         "ODD_MARK": ODD_MARK,
         "ODD_WORD": ODD_WORD,
         "ALPHABETIC_WORD": ALPHABETIC_WORD,
-        "PLACE": PLACE,
         "PRINTED_TOKEN": PRINTED_TOKEN,
         "CODE_SIGN": CODE_SIGN,
         "NUMBER_ALONE": NUMBER_ALONE,

@@ -354,7 +354,7 @@ def decode(content: bytes, declared: str = "") -> str:
 def encode(text: str, like: bytes, declared: str = "") -> bytes:
     """Return `text`, the text of a file, in the encoding of the file content `like`, with its byte order mark."""
     encoding = _encoding_of(like, declared)
-    has_mark = like[:3] == codecs.BOM_UTF8 or encoding.startswith("utf-16")
+    has_mark = like.startswith(codecs.BOM_UTF8) or encoding.startswith("utf-16")
     return ("\ufeff" * has_mark + text).encode(encoding, "xmlcharrefreplace")
 
 

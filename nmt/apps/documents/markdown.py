@@ -287,9 +287,9 @@ class _Markdown:
 
     def _with_titles(self, item: Item) -> str:
         """Return text or markup with holes for attributes that people read."""
-        if item.tag[-1:] == "[":
+        if item.tag.endswith("["):
             return _CLOSE_LINK.sub(self._with_title, item.text)
-        if item.tag and item.text[:1] == "<":
+        if item.tag and item.text.startswith("<"):
             Reader(item.text, dialect("html"), self._template)
             return self._template.text
         return self._with_captions(item.text) if item.tag else item.text

@@ -219,7 +219,7 @@ def with_losses(
         lost = [span for span in lost_spans(spans, each.text) if not is_excluded(span, block.formats)]
         lost += changed_placeholders(source, each.text, block.formats)
         if request.options.protect:
-            unknown = segmenter.unknown_words(source, replace_spans(source, found, [" "] * len(found)), left_out)
+            unknown = segmenter.unknown_words(replace_spans(source, found, [" "] * len(found)), left_out)
             lost += lost_marks(source, each.text, [*spans, *lost], left_out, unknown)
         if lost := without_parts(lost, source):
             flags["protected_lost"] = lost

@@ -104,7 +104,7 @@ _PATTERNS = {
     "number after a sign": r"(?<![\w$])\$[1-9](?![\w%]|[.,]\d)",
     "name after a sign": r"(?<![\c$])\$[A-Z_]{2,32}(?:/[\c.-]{1,64})+|[$@]<[\i][\c.-]{0,63}>"
     r"|#[A-Z]{1,5}(?:/[A-Z0]!?|[!?])(?!\w)|(?<![\c$%#@&/])«not after a number»"
-    r"(?:@@?(?:[a-z]{2,16}:)?[a-z]{2,16}/|\$!?|&&|%|#[$@]?|@@?(?:\.?[\c]{0,32}:)?)"
+    r"(?:@@?(?:[a-z]{2,16}:)?[a-z]{2,16}/|\$[.!]?|&&|%|#[$@]?|@@?(?:\.?[\c]{0,32}:)?)"
     r"«name»(?:(?:[.-]|->|::|:(?=[A-Z]))(?:\$?«name»)|\$(?=[A-Z])«name»|(?<=[A-Z])\$\d{1,7}){0,8}«arguments»(?:->«name»«arguments»){0,4}"
     r"|«begins»(?:(?:[:!]{1,2}|--)[a-z_][\c]{1,63}(?:[.:/-]«name»){0,8}(?![\c!:])"
     r"(?:(?<=[\c])=[^\s,;]{0,200}[^\s.,;:!?])?|«not after a number»\$[@*#?$](?!\w)|\?[a-z]{2,16}/«name»"
@@ -125,13 +125,14 @@ _PATTERNS = {
     r"|(?<![\w.])(?=\d{1,3}\.\d{1,3}\.\d)(?!\d{1,3}(?:\.\d{3})+(?!\.?\d))\d{1,3}(?:\.\d{1,3}){3}(?:[/:]\d{1,5})?(?![\w.]\w)"
     r"|(?<![\c/])[ru]/[\i][\c]{1,32}(?![\c/])"
     r"|(?<![\c.@/])[a-z][a-z0-9._-]{1,31}@[a-z][a-z0-9-]{1,31}(?![\c@])",
-    "escape": r"~?\\(?:[A-Za-z]{1,32}\*?(?:\[[^\[\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){1,4}|u[0-9A-Fa-f]{4}"
-    r"|x[0-9A-Fa-f]{2}|[dDsSwW][*+?]|[nrt]|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])|\x1b\[[\d;]{0,32}[A-Za-z]|~{3,5}(?!\w)",
+    "escape": r"(?:\x1b|\\(?:033|x1b|e))\[[\d;]{0,32}[A-Za-z]"
+    r"|~?\\(?:[A-Za-z]{1,32}\*?(?:\[[^\[\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){1,4}|u[0-9A-Fa-f]{4}"
+    r"|x[0-9A-Fa-f]{2}|[dDsSwW][*+?]|(?<=\w\\)[nrt]|[nrt](?![a-z])|[A-Za-z]{1,32}(?!/)|\d{1,3}|[^\w\s])|~{3,5}(?!\w)",
     "macro": r"(?<![\c])[a-z]{2,16}::?[^\s\[\]]{0,64}\[[^\[\]\n]{0,200}\]|(?<!\S)\.\. \w{1,32}::(?!\S)",
     "name of a program": r"(?<![\c])[A-Z][\c]{0,63}<(?:[EKRSTV]|[A-Z][a-z][\c]{0,63})(?:,\s?[A-Z][\c]{0,63}){0,3}>"
     r"|(?<![\c])[a-z_][\c]{0,63}\((?:[:@$][\c.]{1,64}|'[^'\n]{0,64}'|\"[^\"\n]{0,64}\")\)|(?<![\c])[A-Za-z_][\c]{0,63}\[\]"
-    r"|(?<![\c])(?:[a-z0-9]{2,16}-){1,3}[A-Za-z0-9]{2,64}_[\c]+|(?<![\c])(?:[A-Za-z0-9]{2,64}_[\c]+|[A-Za-z0-9]_[\c]{2,64}|_{3,}"
-    r"|[A-Za-z_][A-Za-z0-9_.]{0,63}(?:\(\)|(?:::|->)«name»(?:\(\))?|=[\c\"'.²³/+*^-]{0,200}[\c\"'²³]))",
+    r"|(?<![\c])(?:[a-z0-9]{2,16}-){1,3}[A-Za-z0-9]{2,64}_[\c]+|(?<![\c])(?:(?:[A-Za-z0-9]{2,64}_[\c]+|[A-Za-z0-9]_[\c]{2,64})(?:\(\))?|_{3,}"
+    r"|(?:(?<![^\s\"'(])--?)?[A-Za-z_][A-Za-z0-9_.]{0,63}(?:\(\)|(?:::|->)«name»(?:<[^<>\n]{1,64}>)?(?:\(\))?|=[\c\"'.²³/+*^-]{0,200}[\c\"'²³]))",
     "formula": r"(?<![\c.])(?:«operand»«operator»){0,8}«operand»\s?[=≤≥≈]\s?«operand»"
     r"(?:(?:«operator»|\s?=\s?)«operand»){0,8}",
     "code word": r"(?<![\c])(?:'[^'\n]{1,31}'|[A-Z][\c]{0,31})!\$?[A-Z]{1,3}\$?\d{1,7}"
@@ -284,7 +285,7 @@ def _is_remark(text: str, start: int, end: int) -> bool:
     """Return whether the square brackets around [start, end) of `text` are those of prose."""
     inside = text[start + 1 : end - 1]
     word = inside.strip()
-    if inside[:1] == "[" and inside[-1:] == "]":
+    if inside.startswith("[") and inside.endswith("]"):
         return False
     if text[end : end + 1] == "(" or (" " in word and "=" not in word):  # a link in Markdown, or several words
         return True
@@ -299,7 +300,7 @@ def _is_remark(text: str, start: int, end: int) -> bool:
     before = text[max(0, start - 8) : start].rstrip()[-1:]
     after = text[end : end + 8].lstrip()[:1]
     # Within a clause, it stands for a word; a remark stands before or after a sentence: [Applause] Thank you!
-    return not (before.isalnum() or before == "," or after.islower() or after == ",")
+    return not (before.isalnum() or after.islower() or "," in (before, after))
 
 
 def _end_of_mark(text: str, start: int, end: int, *, is_chinese: bool) -> int:

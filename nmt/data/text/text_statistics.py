@@ -12,14 +12,14 @@ from pydantic import Field
 from nmt.base.languages import Direction, standard_code, written_without_spaces
 from nmt.config.base import Section
 from nmt.data.text.numbers import DIGITS, is_digit, number_differences, number_words, numbers_in
-from nmt.data.text.words import UNSEEN, counted_words
+from nmt.data.text.words import UNSEEN, counted_words, trigrams_of
 
 MAX_SENTENCES = 10  # texts of this many sentences and more are counted together
 # All but the octave were chosen by hand. docs/explanation/text.md says what follows from them.
 _COMMON = 0.05  # share of the training pairs from which a model has learned to translate as many sentences at once
 _RARE = 0.01  # share below which a model has not learned a kind of text
 _KEPT = 0.5  # share of the pairs with numbers, or of the placeholders, from which a model is expected to keep them
-_LEFT_OUT = 0.01  # share of the pairs, which may be flagged for all kinds together
+_LEFT_OUT = 0.0125  # share of the pairs, which may be flagged for all kinds together
 _FORMS_LEFT_OUT = 0.005  # for forms of tokens; new ones, which no count foresees, are as many again
 # What translators leave out, or write otherwise, so that without counts up to 12% of their texts would be flagged.
 _OFTEN_OTHERWISE = ("opening", "closing", "dash", "semicolon", "percent", "unit", "colon", "letter")
@@ -134,17 +134,18 @@ class TextStatistics(Section, strict=True, extra="ignore"):
         """Return the kinds of digits, marks and words that a translation may lack, because those of training often do.
 
         With them, single tokens that it may lack, which are not counted in their kinds. The others together are left
-        out in at most 1% of the pairs, and forms of tokens in at most 0.5%. If they were not counted, these are digits
-        in languages whose number words nmt does not know, and punctuation: all of it in such languages, marks that
-        other languages may do without in the others.
+        out in at most 1.25% of the pairs, and forms of tokens in at most 0.5%. If they were not counted, these are
+        digits in languages whose number words nmt does not know, and punctuation: all of it in such languages, marks
+        that other languages may do without in the others.
         """
         if self.left_out is not None:
             counts = {UNSEEN: self.pairs} | self.left_out  # older versions did not count them
             left_out = self.left_out_tokens.split()
-            for of_forms, most in ((False, _LEFT_OUT), (True, _FORMS_LEFT_OUT)):
-                group = {kind: count for kind, count in counts.items() if kind.startswith("form ") == of_forms}
-                as_rare = ((kind, sum(n for n in group.values() if n <= count)) for kind, count in group.items())
-                left_out += [kind for kind, total in as_rare if total > most * self.pairs]
+            for kind, count in counts.items():
+                is_form = kind.startswith("form ")
+                as_rare = sum(n for each, n in counts.items() if n <= count and each.startswith("form ") == is_form)
+                if as_rare > (_FORMS_LEFT_OUT if is_form else _LEFT_OUT) * self.pairs:
+                    left_out.append(kind)
             return frozenset(left_out)
         src, tgt = map(standard_code, direction)
         is_unmarked = tgt != "zh" and written_without_spaces(tgt)  # か。 asks
@@ -161,6 +162,11 @@ class TextStatistics(Section, strict=True, extra="ignore"):
     def octaves(self) -> dict[str, int]:
         """The octave of the frequency of each word of the sources; 0: it is in a single one."""
         return {word: octave for octave, words in enumerate([self.once, *self.words]) for word in words.split()}
+
+    @cached_property
+    def trigrams(self) -> set[str]:
+        """The trigrams of the words in 2 sources and more, with the spaces around them."""
+        return {*trigrams_of(" ".join(["", *self.words, ""]))}
 
     def knows_words(self, text: str) -> bool:
         """Return whether half of the words of `text` were in two sources; of a longer text, one, and not too rare ones.

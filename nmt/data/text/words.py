@@ -26,13 +26,6 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 LETTER = rf"[^\W\d_{UNSPACED}{HANGUL}]"  # of an alphabet
 ALPHABETIC_WORD = rf"(?:{LETTER}[\u0300-\u036f]*)+"  # with its marks
 WORD_IN_ALPHABET = lazy_pattern(ALPHABETIC_WORD)
-# What such a word is in, or beside: a compound, or signs that prose does not have there, as in *args and a.b.
-_SIGN = r"[^\w\s\u0300-\u036f\"'“”„‘’‚«»‹›()（）,.;:!?…¿¡，。；：！？、]|_"
-PLACE = (
-    r"(?P<hyphen>(?<=\w-)\w|[^\W\d_]+(?=-\w))"
-    rf"|(?P<sign>(?:(?<={_SIGN})|(?<=\w[.:]))\w|[^\W\d_]+(?={_SIGN}|[.:]\w))"
-)
-_PLACE = lazy_pattern(PLACE)
 # A token of a text as it is printed, without the quotation marks and the punctuation around it. Brackets behind a
 # word belong to it in pairs, as in f(x), and apostrophes only if they do not stand between two words.
 PRINTED_TOKEN = (
@@ -40,13 +33,14 @@ PRINTED_TOKEN = (
     rf"|(?![.!?…](?<=[^\W\d_]{{2}}.)[A-ZÀ-Þ][a-zß-ÿ])[^\s()\[\]'’‘´{UNSPACED}]"  # not: left.He
     r"|(?<![^\W\d_])['’‘´]|['’‘´](?![^\W\d_]))+"
 )
-BEFORE_TOKEN = "\"“”„«»‹›‘’',–—…"
-AFTER_TOKEN = BEFORE_TOKEN + ".:;!?-"
+_AROUND_TOKEN = "\"“”„«»‹›‘’',–—…（）《》「」『』【】"
+BEFORE_TOKEN = _AROUND_TOKEN + "¿¡"
+AFTER_TOKEN = _AROUND_TOKEN + ".:;!?-，。；：！？、،؛؟।"
 # What prose does not have within a token, even if it knows the words on both sides.
-CODE_SIGN = r"^-(?=\w)|[^\w\s\u0300-\u036f%.,:;!?…()\[\]\"'“”„«»‹›‘’‚´–—-]|_"
-NUMBER_ALONE = r"\d+(?:[.,:]\d+)*%?"  # wrong ones are reported anyway
-_CASE_CHANGE = r"(?<=[a-z])(?=[A-Z])"
-UNSEEN = "words, forms and tokens"  # a kind of unseen ones, which have kinds of their own, if they were counted
+CODE_SIGN = r"^-(?=\w)|\d[.,]\d+[^\W\d_]|[^\w\s\u0300-\u036f%.,:;!?…()\[\]\"'“”„«»‹›‘’‚´–—-]|_"
+NUMBER_ALONE = r"\d+(?:[.,:]\d+)*%?|[^\d]+"  # wrong ones are reported anyway; or none
+UNSEEN = "words by shape, forms and tokens"  # a kind of unseen ones, which have kinds of their own, if counted
+_LONG, _STRANGE = 7, 2  # letters, and trigrams, that more are counted as
 _ASCII_LETTERS = {code: " " for code in range(128) if not chr(code).isalpha()}
 
 
@@ -87,41 +81,51 @@ def letter_runs(text: str) -> list[str]:
     return _LETTERS.findall(text.casefold())
 
 
-def unseen_words(text: str, outside: str, seen: Container[str]) -> Iterator[tuple[str, str]]:
+def unseen_words(text: str, seen: Container[str], trigrams: Container[str]) -> Iterator[tuple[str, str]]:
     """Yield each word of `text`, in alphabets, that is not among those `seen`, in lower case; with its kind.
 
-    A kind says how the word is written and where it stands. Of a word with a capital within, as camelCase, the parts
-    count, because two words may be glued by mistake. Then the tokens of `outside`, the text without its spans, that
-    have signs or digits, as apt-get and 100px, but none of prose whose words are all seen. Their kind says which signs
-    stand where, and whether words are seen. Which kinds targets keep is to be counted.
+    A kind says how the word is written, and how long and strange it is: how many of its trigrams are not among the
+    `trigrams` of those seen, with the spaces around them. A word in capitals is yielded even if it is seen, unless
+    all of the text is in capitals. Tokens that have signs or digits are, too, as apt-get and 100px, but none of prose
+    whose words are all seen. Their kind says which signs stand where, and whether words are seen. Which kinds targets
+    keep is to be counted.
     """
     is_loud = text.isupper() and " " in text  # not: 看README
-    for match in WORD_IN_ALPHABET.finditer(text):
-        word = match[0]
-        if word[1:].islower() and word.lower() in seen:  # most words
+    for token in printed_tokens(text):
+        lower = token.lower()
+        is_shouted = token[1:].isupper() and not is_loud
+        if lower in seen and not is_shouted:  # most tokens
             continue
-        parts = re.split(_CASE_CHANGE, word)
-        if not all(part.lower() in seen for part in parts):
-            case = "mixed" if len(parts) > 1 else "capital" if word[0].isupper() else "small"
-            case = "small" if is_loud else "capitals" if word[1:].isupper() else case
-            place = _PLACE.match(text, match.start())
-            yield word, f"{case} {place.lastgroup if place else 'within'}"
-    for token in tokens_with_signs(outside):
         words = [word.lower() for word in WORD_IN_ALPHABET.findall(token)]
+        if words == [lower]:
+            case = "capital" if token[0].isupper() and not is_loud else "small"
+            capitals = "capitals seen" if lower in seen else "capitals"
+            yield token, capitals if is_shouted else f"{case} {_shape(lower, trigrams)}"
+            continue
         # A single letter is a name, as in f(x), but not of compounds, nor behind a number, as in 16h30.
-        has_letters = re.search(r"-|^\d+[^\W\d_]", token) is not None
+        has_letters = re.search(r"-|^\d+[^\W\d_]", token)
         are_seen = [word in seen and (len(word) > 1 or has_letters) for word in words]
-        is_prose = all(are_seen) if words else re.fullmatch(NUMBER_ALONE, token) or not re.search(r"\d", token)
+        is_prose = all(are_seen) if words else re.fullmatch(NUMBER_ALONE, token)
         if not is_prose or re.search(CODE_SIGN, token):
             share = "seen" if all(are_seen) else "partly seen" if any(are_seen) else "unseen"
             yield token, f"form {_form(token, share)}"
 
 
-def tokens_with_signs(text: str) -> Iterator[str]:
-    """Yield the tokens of `text`, without the quotation marks and the punctuation around them, that are no words."""
+def trigrams_of(text: str) -> Iterator[str]:
+    """Yield the trigrams of characters of a text."""
+    return (text[at : at + 3] for at in range(len(text) - 2))
+
+
+def _shape(word: str, trigrams: Container[str]) -> str:
+    """Return how many letters a word has, and how many of its trigrams, with the spaces around it, are not seen."""
+    strange = sum(each not in trigrams for each in trigrams_of(f" {word} "))
+    return f"{min(len(word), _LONG)} {min(strange, _STRANGE)}"
+
+
+def printed_tokens(text: str) -> Iterator[str]:
+    """Yield the tokens of `text`, without the quotation marks and the punctuation around them."""
     for printed in re.findall(PRINTED_TOKEN, text):
-        token = "" if printed.isalpha() else printed.lstrip(BEFORE_TOKEN).rstrip(AFTER_TOKEN)
-        if token and not WORD_IN_ALPHABET.fullmatch(token):
+        if token := printed.lstrip(BEFORE_TOKEN).rstrip(AFTER_TOKEN):
             yield token
 
 
@@ -135,7 +139,7 @@ def _form(token: str, share: str) -> str:
     def letter(word: re.Match[str]) -> str:
         if share != "unseen":
             return "a"
-        return "x" if len(word[0]) == 1 and "-" not in token else "A" if word[0][0].isupper() else "a"
+        return "x" if len(word[0]) == 1 and token.count("-") < 2 else "A" if word[0][0].isupper() else "a"
 
     form = re.sub(r"([^\w])\1+", r"\1", re.sub(r"\d+", "0", WORD_IN_ALPHABET.sub(letter, token)))
     return f"{form} {share}"

@@ -25,7 +25,7 @@ from nmt.data.text.placeholders import copy_with_placeholders
 from nmt.data.text.spans import ANY_PLACEHOLDER, find_spans
 from nmt.data.text.tags import user_symbols
 from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_numbers, is_long, word_octaves
-from nmt.data.text.words import UNSEEN, counted_words, tokens_with_signs, unseen_words
+from nmt.data.text.words import UNSEEN, counted_words, printed_tokens, trigrams_of, unseen_words
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Segment, Translator, translate_segments
@@ -66,60 +66,68 @@ def record_statistics(run: RunDir, corpus: Corpus, num_pairs: int, tokenizer: To
 def _with_validation(run: RunDir, config: Config, counted: TextStatistics) -> TextStatistics:
     """Return what was `counted` with what the targets of validation lack, in as many pairs as were `counted`.
 
-    They alone tell of unseen words and tokens, because training has seen its own. Nothing is said without any.
+    Nothing is said without any.
     """
-    left_out = _LeftOut()
+    left_out = _LeftOut(counted.octaves, counted.trigrams)
     for direction, sources, targets in run.read_sets("valid", config.data.directions[0]):
         for src, tgt in zip(sources, targets, strict=True):
-            left_out.add(src, tgt, direction, counted.octaves)
+            left_out.add(src, tgt, direction)
     if not left_out.pairs:
         return counted
     tokens = left_out.tokens().union(counted.left_out_tokens.split())
-    kinds = {UNSEEN: 0} | (counted.left_out or {})
-    for kind, count in left_out.kinds(tokens).items():
-        in_both = (kinds[kind] + count) / (counted.pairs + left_out.pairs) if kind in kinds else count / left_out.pairs
-        kinds[kind] = round(in_both * counted.pairs)
+    here = left_out.kinds(tokens)
+    before = Counter(counted.left_out)
+    share = counted.pairs / (counted.pairs + left_out.pairs)
+    kinds = {UNSEEN: 0} | {kind: round(share * count) for kind, count in (here + before).items()}
+    if not any(kind.startswith(_OF_PROSE) for kind in here):  # a closed language, of which texts have no new words
+        kinds = {kind: count for kind, count in kinds.items() if not kind.startswith(_OF_PROSE)}
     return counted.model_copy(update={"left_out": kinds, "left_out_tokens": " ".join(sorted(tokens))})
 
 
 class _LeftOut:
     """Counts what targets lack of their sources: kinds of words and marks, and tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: Container[str], trigrams: Container[str]) -> None:
+        """Take the words that training has seen, as of `unseen_words`."""
+        self._seen = seen
+        self._trigrams = trigrams
         self.pairs = 0
         self.sources = Counter[str]()  # that have a token
         self.lost = Counter[tuple[str, str]]()  # kinds and tokens; one may be empty
 
-    def add(self, src: str, tgt: str, direction: Direction, seen: Container[str] | None = None) -> None:
-        """Count a pair; unseen words, too, if those that were `seen` are given."""
+    def add(self, src: str, tgt: str, direction: Direction) -> None:
+        """Count a pair."""
         source = Protected.from_spans(src, find_spans(src))
         outside = source.outside_spans()
-        unseen = [] if seen is None else [*unseen_words(src, outside, seen)]
-        wanted = Counter(word for word, _ in unseen)
-        words = {word[0].rstrip(".,!?"): kind for kind, word in odd_left_out(src, "")} | dict(unseen)
-        lost = {word[0].rstrip(".,!?") for _, word in odd_left_out(src, tgt)}
-        lost.update(word for word, count in wanted.items() if tgt.count(word) < count)
-        tokens = {*source.spans, *tokens_with_signs(outside)}.difference(words)
-        marks = {*marks_left_out(src, tgt), *kinds_of_lost_digits(src, tgt, direction)}
+        unseen = Counter(unseen_words(outside, self._seen, self._trigrams))
+        words = {word[0].rstrip(".,!?") for _, word in odd_left_out(src, "")}.union(word for word, _ in unseen)
+        lost = {(kind, word[0].rstrip(".,!?")) for kind, word in odd_left_out(src, tgt)}
+        lost.update((kind, word) for (word, kind), count in unseen.items() if tgt.count(word) < count)
+        tokens = {*source.spans, *(token for token in printed_tokens(outside) if not token.isalpha())}
+        lost.update((mark, "") for mark in (*marks_left_out(src, tgt), *kinds_of_lost_digits(src, tgt, direction)))
+        lost.update(("", token) for token in tokens if token not in tgt)
         self.pairs += 1
-        self.sources.update([*tokens, *words])
-        self.lost.update(("", token) for token in tokens if token not in tgt)
-        self.lost.update([*((words[word], word) for word in lost), *((mark, "") for mark in marks)])
+        self.sources.update(tokens | words)
+        self.lost.update(lost)
 
     def tokens(self) -> set[str]:
         """Return the tokens that are lost more than once, and by half of the targets whose sources have them."""
         lost = Counter[str]()
         for (kind, token), count in self.lost.items():
-            lost[token] += 0 if kind.startswith(_OF_PROSE) else count
-        often = {token for token, count in lost.items() if count > 1 and 2 * count >= self.sources[token]}
-        return {token for token in often if len(token.split()) == 1}
+            lost[token] = max(lost[token], 0 if kind.startswith(_OF_PROSE) else count)
+        return {
+            token
+            for token, count in lost.items()
+            if count > 1 and 2 * count >= self.sources[token] and len(token.split()) == 1
+        }
 
-    def kinds(self, tokens: Collection[str]) -> dict[str, int]:
+    def kinds(self, tokens: Collection[str]) -> Counter[str]:
         """Return how often each kind was lost, without `tokens`."""
         kinds = Counter[str]()
         for (kind, token), count in self.lost.items():
-            kinds[kind] += 0 if token in tokens else count
-        return {kind: count for kind, count in kinds.items() if kind and count}
+            if kind and token not in tokens:
+                kinds[kind] += count
+        return kinds
 
 
 def record_twins(run: RunDir, corpus: Corpus, known: Path) -> None:
@@ -147,8 +155,7 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
     without_letters = in_capitals = 0
     numbers: Counter[str] = Counter()
     seen: Counter[str] = Counter()
-    left_out = _LeftOut()
-    sources: list[str] = []
+    pairs: list[tuple[str, str, Direction]] = []
     symbols = re.compile(any_of(user_symbols(corpus.config)))
     for pair in islice(with_both_sides(corpus.train_pairs()), 0, None, step):
         direction = corpus.direction("train", pair)
@@ -157,13 +164,16 @@ def count_texts(corpus: Corpus, num_pairs: int, tokenizer: Tokenizer) -> TextSta
         without_letters += not has_letters(symbols.sub("", pair.src))
         in_capitals += is_in_capitals(pair.src)
         numbers.update(count_numbers(pair.src, pair.tgt))
-        left_out.add(pair.src, pair.tgt, direction)
         seen.update(set(counted_words(pair.src)))
-        if len(sources) < _MAX_TOKENIZED:
-            sources.append(pair.src)
+        pairs.append((pair.src, pair.tgt, direction))
+    sources = [src for src, _, _ in pairs[:_MAX_TOKENIZED]]
     lengths = zip(map(len, sources), map(len, tokenizer.encode_batch(sources)), strict=True)
     ratios = [chars / tokens for chars, tokens in lengths if tokens >= _MIN_TOKENS]
     once, *by_octave = _by_octave(seen)
+    seen_text = " ".join(["", *by_octave, ""])  # what is in a single source is unseen by the rest
+    left_out = _LeftOut({*seen_text.split()}, {*trigrams_of(seen_text)})
+    for each in pairs:
+        left_out.add(*each)
     tokens = left_out.tokens()
     return TextStatistics(
         pairs=int(sentences[0].sum()),

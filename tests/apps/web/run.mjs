@@ -30,8 +30,8 @@ const tasks = {
     return given.cases.map(([text, tokens]) => unusual(text, tokens, given.statistics, octaves));
   },
   async unseen() {
-    const { octavesOf, unseenWords } = await load("text.js"), octaves = octavesOf({ once: given.seen.join(" "), words: [] });
-    return given.texts.map((text) => unseenWords(text, text, octaves, given.left_out));
+    const { octavesOf, unseenWords } = await load("text.js"), octaves = octavesOf({ once: "", words: [given.seen.join(" ")] });
+    return given.texts.map((text) => unseenWords(text, octaves, given.left_out));
   },
   async empty() { // what the page says of a text for which the model writes nothing
     const { Engine } = await load("engine.js");

@@ -122,7 +122,7 @@ def test_a_page_flags_unknown_words_doubtful_and_empty_translations(pages, tmp_p
     confidence |= {"repetition": -20.0, "copied": -50.0}
     statistics |= {"words": ["rar", "haus", "eins hund"], "usual_octave": 2.5, "confidence": confidence}
     statistics["once"] = "seldom"
-    statistics["left_out"] = {UNSEEN: 0, "small within": 6000}
+    statistics["left_out"] = {UNSEEN: 0, "small 3 2": 6000}
     run.statistics_file.write_text(json.dumps(statistics), "utf-8")
     export_web(run, tmp_path / "page")
     lines = ["Haus", "Katze", "Haus Katze", "rar " * 8, "haus " * 4 + "eins " * 4, "", "12", "{name} Katze", "Katze ★"]

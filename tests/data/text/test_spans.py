@@ -28,6 +28,8 @@ def found(text: str, not_these=()) -> list[str]:
     [
         ("See https://a.org/b?c=d#e, or (http://x.de/y_(z)).", ["https://a.org/b?c=d#e", "http://x.de/y_(z)"]),
         ("访问https://a.org/路径。", ["https://a.org/"]),
+        ("Call get_x(), $.ajax and foo --x=1, std::map<int, T>.", ["get_x()", "$.ajax", "--x=1", "std::map<int, T>"]),
+        (r"On \today, a\tb or \nText, \033[1mbold\033[0m", [r"\today", r"\t", r"\n", r"\033[1m", r"\033[0m"]),
         ("www.example.com and www. alone", ["www.example.com"]),
         ("Write to a.b+c@mail.example.org.", ["a.b+c@mail.example.org"]),
         ("Hello {name}, {0} of {{ total }} for ${cost}!", ["{name}", "{0}", "{{ total }}", "${cost}"]),

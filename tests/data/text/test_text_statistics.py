@@ -62,11 +62,11 @@ def test_a_model_keeps_numbers_unless_most_pairs_change_them():
     assert not statistics(with_numbers=100, numbers_kept=49).keeps_numbers
 
 
-def test_the_most_frequent_kinds_may_be_missing_until_1_percent_of_the_pairs_lack_the_others():
-    counts = {UNSEEN: 0, "digits": 61, "amounts": 30, "question": 500, "dash": 9}
+def test_the_most_frequent_kinds_may_be_missing_until_1_of_80_of_the_pairs_lack_the_others():
+    counts = {UNSEEN: 0, "digits": 86, "amounts": 30, "question": 500, "dash": 9}
     counted = statistics(pairs=10_000, left_out=counts)
     assert counted.kinds_left_out(Direction("de", "en")) == {"question"}
-    counted = statistics(pairs=10_000, left_out=counts | {"digits": 62})
+    counted = statistics(pairs=10_000, left_out=counts | {"digits": 87})
     assert counted.kinds_left_out(Direction("de", "en")) == {"digits", "question"}
     forms = {"form a:a seen": 40, "form a(a) seen": 10, "form a-a seen": 51}  # apart from the others
     assert statistics(pairs=10_000, left_out=counts | forms).kinds_left_out(Direction("de", "en")) == {

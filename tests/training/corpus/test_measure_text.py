@@ -12,6 +12,7 @@ import pytest
 
 from nmt.artifacts.rundir import RunDir
 from nmt.config.corpora import ParallelFiles
+from nmt.data.text.text_statistics import TextStatistics
 from nmt.data.text.words import UNSEEN
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.training.corpus import measure_text
@@ -131,7 +132,8 @@ def test_the_validation_set_tells_which_unseen_words_its_targets_keep(run, tmp_p
     assert found is not None
     assert found.left_out is not None
     counted = json.loads((tmp_path / "known.json").read_text())["left_out"]
-    lost = {"capital within": 28, "small within": 28, "form a-a partly seen": 28}  # of 140 pairs, one of 5
+    assert not any(kind.startswith(("small", "capital", "form")) for kind in counted)
+    lost = {"capital 7 2": 1, "small 6 2": 1, "form a-a partly seen": 1}  # of 145 pairs, one; in 140
     assert found.left_out == counted | {UNSEEN: 0} | lost
 
 
@@ -142,7 +144,32 @@ def test_a_token_that_most_targets_lack_is_none_of_its_kind(run, tmp_path):
     corpus = Corpus(run.config().model_copy(update={"data": data}))
     found = count_texts(corpus, len(pairs), TokenizerPair.load(run.tokenizer).src)
     assert found.left_out_tokens == "B2Gold"
-    assert found.left_out == {"digits": 3, "numbered": 1, "percent": 1}
+    assert found.left_out == {"digits": 3, "numbered": 1, "percent": 1, "small 3 2": 1, "form a0a partly seen": 1}
+
+
+def test_what_is_in_a_single_source_tells_which_unseen_words_targets_keep(run, tmp_path):
+    pairs = [("dog Zorro sees", "Zorro voit"), ("dog blorp sees", "voit"), ("dog Quux sees", "voit"), ("dog", "x")]
+    (tmp_path / "train.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs))
+    data = run.config().data.model_copy(update={"train": ParallelFiles(tsv=str(tmp_path / "train.tsv"))})
+    corpus = Corpus(run.config().model_copy(update={"data": data}))
+    found = count_texts(corpus, len(pairs), TokenizerPair.load(run.tokenizer).src)
+    assert found.left_out == {"small 5 2": 1, "capital 4 2": 1}
+
+
+def test_a_closed_language_has_no_new_words_although_some_are_in_a_single_source(run, tmp_path):
+    shutil.copytree(run.path, tmp_path / "run")
+    other = RunDir(tmp_path / "run")
+    (other.data / "valid.src").write_text("One sentence.\n")
+    (other.data / "valid.tgt").write_text("Ein Satz.\n")
+    counted = TextStatistics(pairs=9, src_sentences=[9], tgt_sentences=[9], left_out={"small 5 2": 9, "dash": 9},
+        words=["one sentence"])  # fmt: skip
+    (tmp_path / "known.json").write_text(counted.model_dump_json())
+    other.statistics_file.unlink()
+    corpus = Corpus(run.config(), find_store_root(run.config(), run.path))
+    record_statistics(other, corpus, 140, TokenizerPair.load(run.tokenizer).src, tmp_path / "known.json")
+    found = other.statistics()
+    assert found is not None
+    assert found.left_out == {UNSEEN: 0, "dash": 8}
 
 
 HEADINGS = Path(__file__).parents[2] / "data" / "text" / "unknown_headings.txt"

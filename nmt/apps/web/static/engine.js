@@ -280,7 +280,7 @@ export class Engine {
         written.push((inSource ? output : output.replaceAll("\ufffd", "")) + segment.space);
         parts.push(...(around || [chosen]));
         lost.push(...gone);
-        if (spans !== null && correction === undefined) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, [...wordsLacking(segment.text, (letter) => this.src.lacks(letter)), ...unseenWords(this.manifest.symbols.reduce((rest, symbol) => rest.replaceAll(symbol, " "), segment.text), this.manifest.symbols.reduce((rest, symbol) => rest.replaceAll(symbol, " "), kept.outside()), this.octaves, direction.left_out)]));
+        if (spans !== null && correction === undefined) lost.push(...lostMarks(segment.text, output, kept.spans, direction.left_out, [...wordsLacking(kept.outside(), (letter) => this.src.lacks(letter)), ...unseenWords(this.manifest.symbols.reduce((rest, symbol) => rest.replaceAll(symbol, " "), kept.outside()), this.octaves, direction.left_out)]));
         if (!verbatim) numbers.push(...this._wrongNumbers(segment, output));
       }
       const text = lead + written.join(""), count = (whole, span) => whole.split(span).length;

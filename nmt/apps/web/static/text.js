@@ -1,5 +1,5 @@
 // Texts, as `nmt translate` reads them, each part as the Python that it names; but sentences in a simpler way.
-import { AFTER_TOKEN, ALPHABETIC_WORD, AMOUNT, AROUND, BEFORE_TOKEN, CHINESE_PAIRS, CHINESE_QUOTES, CODE_SIGN, DASHES, LIST_MARKER, NUMBER, NUMBERED, NUMBER_ALONE, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PLACE, PRINTED_TOKEN, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
+import { AFTER_TOKEN, ALPHABETIC_WORD, AMOUNT, AROUND, BEFORE_TOKEN, CHINESE_PAIRS, CHINESE_QUOTES, CODE_SIGN, DASHES, LIST_MARKER, NUMBER, NUMBERED, NUMBER_ALONE, ODD_MARK, ODD_WORD, OWNED_SIGN, PAIRS, PRINTED_TOKEN, PROSE_MARK, QUOTE, SIGN, SPAN, SYMBOL_RUN, UNIT } from "./patterns.js";
 
 const WHITE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000"; // str.isspace
 export const LEADING = new RegExp(`^[${WHITE}]+`);
@@ -109,7 +109,7 @@ const EVERY_BRACKET = new RegExp(`"[{}]"|[{}()[\\]${PAIRS}${CHINESE_PAIRS}]`, "g
 const CHINESE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/;
 const NUMBER_BEFORE = new RegExp(`\\p{Nd}[${WHITE}]?(?:(?!\\p{Nd})[\\p{L}\\p{N}_]){1,9}\\.?[${WHITE}]$`, "u"); // 5 Mio. €
 const NUMBERS_OF_PLACEHOLDERS = new RegExp(NUMBERED, "gu"), SIGNS_OF_NUMBERS = new RegExp(OWNED_SIGN, "gu");
-const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), ONE_WORD = new RegExp(`^(?:${ALPHABETIC_WORD})$`, "u"), PLACES = new RegExp(PLACE, "yu"), PRINTED_TOKENS = new RegExp(PRINTED_TOKEN, "gu"), CODE_SIGNS = new RegExp(CODE_SIGN, "u"), NUMBERS_ALONE = new RegExp(`^(?:${NUMBER_ALONE})$`, "u"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
+const ODD_MARKS = new RegExp(ODD_MARK, "gu"), ODD_WORDS = new RegExp(ODD_WORD, "gu"), ALPHABETIC_WORDS = new RegExp(ALPHABETIC_WORD, "gu"), PRINTED_TOKENS = new RegExp(PRINTED_TOKEN, "gu"), CODE_SIGNS = new RegExp(CODE_SIGN, "u"), NUMBERS_ALONE = new RegExp(`^(?:${NUMBER_ALONE})$`, "u"), QUOTES = new RegExp(QUOTE, "u"), PROSE_MARKS = new RegExp(PROSE_MARK, "gu");
 export const isSymbol = (span) => ONLY_SYMBOLS.test(span);
 
 function withoutTail(url) {
@@ -236,20 +236,31 @@ export function wordsLacking(text, lacks) {
   return 2 * lacking.length < words.length ? lacking : [];
 }
 
-// The octave of the frequency of each word of training: 0 for one source, n for 2^n and more.
-export const octavesOf = (statistics) => new Map([statistics?.once ?? "", ...(statistics?.words ?? [])].flatMap((words, i) => words.split(" ").filter(Boolean).map((word) => [word, i])));
+const trigramsOf = (characters) => characters.slice(2).map((last, at) => characters[at] + characters[at + 1] + last);
 
-const UNSEEN = "words, forms and tokens"; // of models that did not count them
+// The octave of the frequency of each word that training has seen: 0 for one source, n for 2^n and more.
+export const octavesOf = (statistics) => Object.assign(
+  new Map([statistics?.once ?? "", ...(statistics?.words ?? [])].flatMap((words, i) => words.split(" ").filter(Boolean).map((word) => [word, i]))),
+  { trigrams: new Set(trigramsOf([...["", ...(statistics?.words ?? []), ""].join(" ")])) }, // of the words in 2 sources and more
+);
 
-// The tokens of a text, without the punctuation around them, that are no words.
-function* tokensWithSigns(text) {
+const UNSEEN = "words by shape, forms and tokens"; // of models that did not count them
+const LONG = 7, STRANGE = 2; // letters, and trigrams, that more are counted as
+
+// The tokens of a text, without the quotation marks and the punctuation around them.
+function* printedTokens(text) {
   for (const [printed] of text.matchAll(PRINTED_TOKENS)) {
     let start = 0, end = printed.length;
     while (start < end && BEFORE_TOKEN.includes(printed[start])) start++;
     while (start < end && AFTER_TOKEN.includes(printed[end - 1])) end--;
-    const token = printed.slice(start, end);
-    if (token && !/^\p{L}+$/u.test(printed) && !ONE_WORD.test(token)) yield token;
+    if (start < end) yield printed.slice(start, end);
   }
+}
+
+// How many letters a word has, and how many of its trigrams, with the spaces around it, are not in the words that training has seen.
+function shapeOf(word, trigrams) {
+  const letters = [...word], strange = trigramsOf([" ", ...letters, " "]).filter((each) => !trigrams.has(each)).length;
+  return `${Math.min(letters.length, LONG)} ${Math.min(strange, STRANGE)}`;
 }
 
 // How a token is written: a, A or x for words, 0 for numbers, and each sign once.
@@ -261,30 +272,22 @@ function formOf(token, share) {
   return `${form} ${share}`;
 }
 
-// The words and tokens of a text that training has not seen, but those, and of kinds, that targets leave out.
-export function unseenWords(text, outside, octaves, leftOut) {
+// The words of a text without spans, in alphabets, and its tokens that training has not seen, but those, and of kinds, that targets leave out.
+export function unseenWords(text, octaves, leftOut) {
   if (leftOut.includes(UNSEEN)) return []; // they were not counted
-  const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text), hasSeen = (word) => octaves.has(word.toLowerCase());
-  const caseOf = (word, parts) => {
-    const rest = [...word].slice(1).join("");
-    if (isLoud) return "small";
-    if (/\p{Uppercase}/u.test(rest) && !hasSmall(rest)) return "capitals";
-    return parts.length > 1 ? "mixed" : /^\p{Uppercase}/u.test(word) ? "capital" : "small";
+  const hasSmall = (some) => /[\p{Lowercase}\p{Lt}]/u.test(some), isLoud = text.includes(" ") && !hasSmall(text);
+  const kindOf = (token) => {
+    const words = (token.match(ALPHABETIC_WORDS) ?? []).map((word) => word.toLowerCase());
+    if (words.length === 1 && words[0] === token.toLowerCase()) {
+      const rest = [...token].slice(1).join(""), isSeen = octaves.has(words[0]);
+      if (/\p{Uppercase}/u.test(rest) && !hasSmall(rest) && !isLoud) return isSeen ? "capitals seen" : "capitals";
+      return isSeen ? "" : `${/^\p{Uppercase}/u.test(token) && !isLoud ? "capital" : "small"} ${shapeOf(words[0], octaves.trigrams)}`;
+    }
+    const hasLetters = /-|^\p{Nd}+\p{L}/u.test(token), seen = words.map((word) => octaves.has(word) && ([...word].length > 1 || hasLetters)), allSeen = seen.every(Boolean);
+    if ((words.length ? allSeen : NUMBERS_ALONE.test(token)) && !CODE_SIGNS.test(token)) return "";
+    return `form ${formOf(token, allSeen ? "seen" : seen.some(Boolean) ? "partly seen" : "unseen")}`;
   };
-  const unseen = [...text.matchAll(ALPHABETIC_WORDS)].filter(({ 0: word, index }) => {
-    const parts = word.split(/(?<=[a-z])(?=[A-Z])/);
-    if (parts.every(hasSeen)) return false;
-    PLACES.lastIndex = index;
-    const groups = PLACES.exec(text)?.groups ?? {}, place = Object.keys(groups).find((name) => groups[name] !== undefined) ?? "within";
-    return !leftOut.includes(`${caseOf(word, parts)} ${place}`);
-  }).map(([word]) => word);
-  const tokens = [...tokensWithSigns(outside)].filter((token) => {
-    const words = token.match(ALPHABETIC_WORDS) ?? [], hasLetters = /-|^\p{Nd}+\p{L}/u.test(token);
-    const seen = words.map((word) => hasSeen(word) && ([...word].length > 1 || hasLetters)), allSeen = seen.every(Boolean);
-    if ((words.length ? allSeen : NUMBERS_ALONE.test(token) || !/\p{Nd}/u.test(token)) && !CODE_SIGNS.test(token)) return false;
-    return !leftOut.includes(`form ${formOf(token, allSeen ? "seen" : seen.some(Boolean) ? "partly seen" : "unseen")}`);
-  });
-  return [...unseen, ...tokens];
+  return [...printedTokens(text)].filter((token) => !["", ...leftOut].includes(kindOf(token)));
 }
 
 // What is lost, each once, but not what is within longer ones.
