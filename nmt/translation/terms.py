@@ -67,7 +67,8 @@ def word_boundaries(tokenizer: Tokenizer) -> bytes:
     """Return for each token whether the word before it ends there: 1 or 0."""
     tokens = tokenizer.vocabulary
     ends = bytearray(
-        token.startswith("▁") or (not cuts_term_word("xx" + token, 2) and may_end("xx" + token, 0, 2)) for token in tokens
+        token.startswith("▁") or (not cuts_term_word("xx" + token, 2) and may_end("xx" + token, 0, 2))
+        for token in tokens
     )
     for token in tokenizer.byte_tokens:
         ends[token] = 0

@@ -64,7 +64,7 @@ def split_choices(text: str, depth: int) -> Iterator[tuple[str, list[str]]]:
     """
     at = 0
     for choice in _CHOICE.finditer(text) if depth < _MAX_DEPTH else ():
-        if choice[0][0] == "{" and choice.start() >= at:
+        if choice[0].startswith("{") and choice.start() >= at:
             parts = _parts(choice)
             yield text[at : choice.start()], parts
             at = choice.start() + sum(map(len, parts))

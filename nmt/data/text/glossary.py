@@ -78,7 +78,7 @@ def _is_joined(text: str, at: int) -> bool:
 
 
 def _is_mark(character: str) -> bool:
-    return character in _JOINERS or unicodedata.category(character)[0] == "M"
+    return character in _JOINERS or unicodedata.category(character).startswith("M")
 
 
 def _is_hangul(character: str) -> bool:

@@ -287,7 +287,7 @@ def _is_remark(text: str, start: int, end: int) -> bool:
     word = inside.strip()
     if inside.startswith("[") and inside.endswith("]"):
         return False
-    if text[end : end + 1] == "(" or (" " in word and "=" not in word):  # a link in Markdown, or several words
+    if text.startswith("(", end) or (" " in word and "=" not in word):  # a link in Markdown, or several words
         return True
     if not word.replace("-", "").isalpha():
         return word[:-1].isalpha() and word[-1] in ".!?…"

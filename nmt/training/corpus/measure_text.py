@@ -75,12 +75,13 @@ def _with_validation(run: RunDir, config: Config, counted: TextStatistics) -> Te
     if not left_out.pairs:
         return counted
     tokens = left_out.tokens().union(counted.left_out_tokens.split())
-    here = left_out.kinds(tokens)
-    before = Counter(counted.left_out)
+    in_both = left_out.kinds(tokens) + Counter(counted.left_out)
     share = counted.pairs / (counted.pairs + left_out.pairs)
-    kinds = {UNSEEN: 0} | {kind: round(share * count) for kind, count in (here + before).items()}
-    if not any(kind.startswith(_OF_PROSE) for kind in here):  # a closed language, of which texts have no new words
-        kinds = {kind: count for kind, count in kinds.items() if not kind.startswith(_OF_PROSE)}
+    has_new_words = any(kind.startswith(_OF_PROSE) for kind, _ in left_out.lost)  # not so in a closed language
+    kinds = {UNSEEN: 0}
+    for kind, count in in_both.items():
+        if has_new_words or not kind.startswith(_OF_PROSE):
+            kinds[kind] = round(share * count)
     return counted.model_copy(update={"left_out": kinds, "left_out_tokens": " ".join(sorted(tokens))})
 
 
