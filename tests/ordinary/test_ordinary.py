@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO, StringIO
@@ -305,6 +306,8 @@ def test_the_page_streams_each_text_with_its_details(server, translator, transla
 # XML has no control characters, and formats give tabs, line ends and several spaces a meaning of their own.
 IN_DOCUMENTS = [text for text in WITH_TEXT if not re.search(r"[\x00-\x1f\x7f-\x9f\u2028]|  |^ | $", text)]
 CHOICE = re.compile(r"\{\s*\w+\s*,\s*(?:plural|select|selectordinal)\s*,")
+MARKUP_IN_MARKDOWN = re.compile(r"[*_#<>\[\]{}`\\|&~$^:@=+]|//|www\.|^\W|^\w{1,9}[.)]")
+MARKUP_IN_TEXT = re.compile(r"^(?:[-–#>]|\[.?\])|^1\. \w+$|\.{4}|&&")
 MARKUP_IN_SUBTITLES = re.compile(r"[<>{}&]|^\W")
 
 
@@ -413,8 +416,71 @@ def from_xlsx(content: bytes) -> list[str]:
     return [str(row[-1] or "") for row in sheet.iter_rows(values_only=True)]  # beside the source
 
 
+def zipped(name: str, content: str) -> bytes:
+    """Return an archive with one file; its other files do not matter here."""
+    written = BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        archive.writestr(name, content)
+    return written.getvalue()
+
+
+def texts_in(content: bytes, name: str, pattern: str) -> list[str]:
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        return [html.unescape(text) for text in re.findall(pattern, archive.read(name).decode(), re.DOTALL)]
+
+
+def to_pptx(texts: Sequence[str]) -> bytes:
+    paragraphs = "".join(f"<a:p><a:r><a:t>{html.escape(text)}</a:t></a:r></a:p>" for text in texts)
+    return zipped("ppt/slides/slide1.xml", f'<p:sld xmlns:a="urn:a" xmlns:p="urn:p">{paragraphs}</p:sld>')
+
+
+def from_pptx(content: bytes) -> list[str]:
+    paragraphs = texts_in(content, "ppt/slides/slide1.xml", r"<a:p>(.*?)</a:p>")
+    return [re.sub(r"<a:[^<>]*>|</a:[rt]>", "", text) for text in paragraphs]
+
+
+def to_odt(texts: Sequence[str]) -> bytes:
+    paragraphs = "".join(f"<text:p>{html.escape(text)}</text:p>" for text in texts)
+    return zipped("content.xml", f'<office:text xmlns:office="urn:o" xmlns:text="urn:t">{paragraphs}</office:text>')
+
+
+def from_odt(content: bytes) -> list[str]:
+    return texts_in(content, "content.xml", r"<text:p>(.*?)</text:p>")
+
+
+def to_epub(texts: Sequence[str]) -> bytes:
+    return zipped("a.xhtml", f"<html><body>{to_html(texts).decode().partition(chr(10))[2]}</body></html>")
+
+
+def from_epub(content: bytes) -> list[str]:
+    return texts_in(content, "a.xhtml", r"<p>(.*?)</p>")
+
+
+def to_arb(texts: Sequence[str]) -> bytes:
+    return json.dumps({"@@locale": "de"} | {f"text{n}": text for n, text in enumerate(texts)}).encode()
+
+
+def from_arb(content: bytes) -> list[str]:
+    return [text for name, text in json.loads(content).items() if not name.startswith("@")]
+
+
+def to_paragraphs(texts: Sequence[str]) -> bytes:
+    return "\n\n".join(texts).encode() + b"\n"
+
+
+def from_paragraphs(content: bytes) -> list[str]:
+    return content.decode().rstrip("\n").split("\n\n")
+
+
 DOCUMENTS = {
     "html": (to_html, from_html),
+    "pptx": (to_pptx, from_pptx),
+    "odt": (to_odt, from_odt),
+    "odp": (to_odt, from_odt),
+    "epub": (to_epub, from_epub),
+    "arb": (to_arb, from_arb),
+    "txt": (to_paragraphs, from_paragraphs),
+    "md": (to_paragraphs, from_paragraphs),
     "vtt": (to_vtt, from_vtt),
     "json": (to_json, from_json),
     "csv": (to_csv, from_csv),
@@ -433,9 +499,13 @@ DOCUMENTS = {
 )
 def test_the_paragraphs_of_a_document_are_translated_like_texts(letters_run, translations, tmp_path, kind, most):
     texts = [text for text in IN_DOCUMENTS if kind not in ("srt", "vtt") or not MARKUP_IN_SUBTITLES.search(text)]
-    if kind == "json":  # a value of one word may be a name of programs
+    if kind in ("json", "arb"):  # a value of one word may be a name of programs
         texts = [text for text in texts if re.search(r"[^\W\d_]\S*\s", text)]
-    if kind in ("xliff", "json"):  # the branches of a message of ICU are translated one by one
+    if kind == "md":
+        texts = [text for text in texts if not MARKUP_IN_MARKDOWN.search(text)]
+    if kind == "txt":
+        texts = [text for text in texts if not MARKUP_IN_TEXT.search(text)]
+    if kind in ("xliff", "json", "arb"):  # the branches of a message of ICU are translated one by one
         texts = [text for text in texts if not CHOICE.search(text)]
     assert len(texts) > 200
     texts = of_each_category(texts, most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal
 
 from nmt.apps.documents.blocks import Form, Template, split_lines
@@ -15,9 +15,10 @@ Lines = Literal["keep", "join"]
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 120  # of lines that an editor broke, in columns
 _MOST = 2 / 3
-# What opens a line: quotes, list marks, tasks, headings, notes.
+# What opens a line: quotes, list marks, tasks, headings, notes. Of a list on one line, the first mark is part of the text.
 _OPENING = re.compile(
-    r"(?:[ \t]{0,12}(?:>|[-*+•–](?=[ \t])(?:[ \t]+\[[ xX]\](?=[ \t]))?|\d{1,9}[.)](?=[ \t])|\[[ xX]\](?=[ \t])"
+    r"(?:[ \t]{0,12}(?:>|(?!•.*\s•\s)[-*+•–](?=[ \t])(?:[ \t]+\[[ xX]\](?=[ \t]))?"
+    r"|(?!1([.)]).*\s2\1\s)\d{1,9}[.)](?=[ \t])|\[[ xX]\](?=[ \t])"
     r"|\[\^[^\]\s]+\]:|#{1,6}(?=[ \t])))*[ \t]*"
 )
 _IDEOGRAPHS = r"\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
@@ -26,8 +27,8 @@ _END = re.compile(r"(?:\w[\w)\]]{2,}|\W)[.!?:…]+[\"'”’»)\]]*$|[。！？�
 _PAUSE = re.compile(r"[.,;:!?…。，、；：！？—–][\"'”’»)\]」』）]*$")
 # Rows of tables, records, and what is said or logged at a time.
 _RECORD = re.compile(r"\W?\d[\d:./T-]*\W?\s|[\w.@ -]{1,25}[:>]\s|.*(?:\t|\s{3,}|[|│┃║]|\.{4}|(?:\. ){3}|;.*;)")
-# Limited before a mark, so that the time for alternating spaces and tabs is.
-_COLUMNS = re.compile(r"(\t+| {3,}|[ \t]{0,16}(?:[|│┃║]|\.{4,}|(?:\. ){3,}\.?)[ \t]*)")
+# Limited before a mark, so that the time for alternating spaces and tabs is. A placeholder may have a bar: {{ x | y }}.
+_COLUMNS = re.compile(r"\{+[^{}]*\}+|(\t+| {3,}|[ \t]{0,16}(?:[|│┃║]|\.{4,}|(?:\. ){3,}\.?)[ \t]*)")
 _CODE = re.compile(r"(?: {4}|\t)\S")
 # A word divided at the end of a line, but not what stands for a part of two compounds (`Vor- und Nachteile`).
 _DIVIDED = re.compile(r"(?<=[^\W\d_])([-\u00ad\u2010])$", re.MULTILINE)
@@ -119,7 +120,9 @@ def _paragraph(lines: list[str], template: Template) -> list[str]:
         text = join_lines([line[len(opening) :].strip() for opening, line in zip(openings, lines, strict=True)])
         holes = [template.hole_of(text, Form(str, wrapping(lines, openings, _OPENS_ITEM)), raw)]
     else:
-        cells = enumerate(_COLUMNS.split(raw))
+        columns = [each.span() for each in _COLUMNS.finditer(raw) if each[1]]
+        bounds = [0, *chain.from_iterable(columns), len(raw)]
+        cells = enumerate(raw[start:end] for start, end in pairwise(bounds))
         holes = [cell if n % 2 else template.hole_of(cell, Form(str), cell) for n, cell in cells]
     return [openings[0], *holes, written[len(raw) :]]
 

@@ -183,3 +183,31 @@ def test_lines_of_a_page_are_joined_although_their_lengths_differ():
     assert whole.startswith("Ein Mann in einem roten Hemd fährt mit seinem Fahrrad durch die Stadt")
     assert whole.endswith("Innenstadt ein Buch.")
     assert dog == "Ein Hund spielt."
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("1. Milk", ["Milk"]),
+        ("1. Milk 2. Bread 3. Eggs", ["1. Milk 2. Bread 3. Eggs"]),
+        ("1) Milk 2) Bread", ["1) Milk 2) Bread"]),
+        ("1. Milk 2) Bread", ["Milk 2) Bread"]),
+        ("2. Bread 3. Eggs", ["Bread 3. Eggs"]),
+        ("• Milk", ["Milk"]),
+        ("• Milk • Bread", ["• Milk • Bread"]),
+    ],
+)
+def test_a_list_on_one_line_is_one_text_with_all_its_marks(line, texts):
+    assert [text for block in read_document(line.encode(), "a.txt").blocks for text in block.texts()] == texts
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("Dear {{ user | title }}, welcome.", ["Dear {{ user | title }}, welcome."]),
+        ("At {time | short}\tand more", ["At {time | short}", "and more"]),
+        ("{{ a | b }} is | {{ c | d }} was", ["{{ a | b }} is", "{{ c | d }} was"]),
+    ],
+)
+def test_a_bar_in_a_placeholder_separates_no_columns(line, texts):
+    assert [text for block in read_document(line.encode(), "a.txt").blocks for text in block.texts()] == texts
