@@ -15,7 +15,7 @@ Lines = Literal["keep", "join"]
 
 _MIN_WIDTH, _MAX_WIDTH = 40, 120  # of lines that an editor broke, in columns
 _MOST = 2 / 3
-# What opens a line: quotes, list marks, tasks, headings, notes. Of a list on one line, the first mark is part of the text.
+# What opens a line: quotes, list marks, tasks, headings, notes; not the first mark of a list on one line.
 _OPENING = re.compile(
     r"(?:[ \t]{0,12}(?:>|(?!•.*\s•\s)[-*+•–](?=[ \t])(?:[ \t]+\[[ xX]\](?=[ \t]))?"
     r"|(?!1([.)]).*\s2\1\s)\d{1,9}[.)](?=[ \t])|\[[ xX]\](?=[ \t])"
