@@ -58,10 +58,12 @@ SYMBOL_RUN = (
 )
 # What a word, a number or a single letter beside it owns: currencies; degrees, operators, accents, units.
 _OWNED = "§°¬±×÷¨¯´¸˂-˅˒-˟˥-˫˭˯-˿⁄⁒⁺-⁼₊-₌؆؇℃℉№\u3200-\u33ff﹢﹤-﹦＋＜-＞｜～"
-# A sign that a vocabulary may lack, with its number, or as in °C. In small classes, which are compiled at once.
+# A sign that a vocabulary may lack, with its number, but not one of another cell or line, or as in °C. In small
+# classes, which are compiled at once.
 OWNED_SIGN = (
-    r"(?:(?<!\w)\d(?:[\d.,]{0,20}\d)?\s?)?(?P<sign>[$¢-¥§°±×÷]|[\u20a0-\u20cf]|[\u2100-\u218f]|[֏؋৲৳૱௹฿៛﷼])"
-    r"(?:(?:\s?\d(?:[\d.,]{0,20}\d)?|[A-Z])(?!\w))?"
+    r"(?:(?<!\w)\d(?:[\d.,]{0,20}\d)?[ \u00a0\u202f]?)?"
+    r"(?P<sign>[$¢-¥§°±×÷]|[\u20a0-\u20cf]|[\u2100-\u218f]|[֏؋৲৳૱௹฿៛﷼])"
+    r"(?:(?:[ \u00a0\u202f]?\d(?:[\d.,]{0,20}\d)?|[A-Z])(?!\w))?"
 )
 PAIRS = "⁅⁆⌈⌉⌊⌋❨❩❪❫❬❭❰❱❲❳❴❵⟅⟆⟦⟧⟨⟩⟪⟫⟬⟭⟮⟯⦃⦄⦅⦆⦇⦈⦉⦊⦋⦌⦍⦎⦏⦐⦑⦒⦓⦔⦕⦖⦗⦘⧘⧙⧚⧛⧼⧽⸢⸣⸤⸥⸦⸧⸨⸩⹕⹖⹗⹘⹙⹚⹛⹜"
 CHINESE_PAIRS = "【】〔〕〖〗〘〙〚〛［］｛｝｟｠"

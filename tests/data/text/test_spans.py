@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import random
+import re
 import sys
 import time
 import unicodedata
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nmt.data.text.spans import CHINESE_QUOTES, find_spans, replace_spans
+from nmt.data.text.spans import CHINESE_QUOTES, OWNED_SIGN, find_spans, replace_spans
 from tests.data.text.placeholder_families import FAMILIES, FRAMES
 from tests.quick import quick_and_slow
 
@@ -322,3 +323,11 @@ def test_the_time_is_linear_in_the_text(unit):
     start = time.process_time()
     find_spans(text)
     assert time.process_time() - start < 5.0
+
+
+@pytest.mark.parametrize(
+    ("text", "owned"),
+    [("12 €", "12 €"), ("€\u202f3,50", "€\u202f3,50"), ("12\t$4.80", "$4.80"), ("5\n€ 3", "€ 3"), ("3 km\t°C", "°C")],
+)
+def test_a_sign_owns_the_number_beside_it_but_not_one_of_another_cell_or_line(text, owned):
+    assert [sign[0] for sign in re.finditer(OWNED_SIGN, text)] == [owned]
