@@ -60,7 +60,7 @@ def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tupl
         return source, column or ""
     for text in texts:
         suffix = Path(text).suffix.lower()
-        if suffix and os.path.isfile(text):
+        if (suffix or os.sep in text) and os.path.isfile(text):  # a word may be the name of a file, too
             kept = "to keep its form, save or convert it as .docx, .html, .md, .po, .pptx, .srt or .xlsx"
             command = f"--input {shlex.quote(text)} translates its lines, keys and markup included; {kept}"
             hint = "give one document at a time" if text.lower().endswith((*SUFFIXES, *_TABLES)) else command

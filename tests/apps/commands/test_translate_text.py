@@ -346,6 +346,10 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert f"is a file, not a text: --input '{tmp_path / 'my report.log'}' translates its lines" in done.stderr
     assert "to keep its form, save or convert it as .docx, .html, .md, .po, .pptx, .srt or .xlsx" in done.stderr
+    (tmp_path / "notes").write_text("12\n")
+    done = nmt("translate", "-m", digits_run, tmp_path / "notes")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path / 'notes'} is a file, not a text" in done.stderr
     done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
     assert "give one document at a time" in done.stderr
     for arguments in (["none.docx"], ["no such.html", "-o", tmp_path / "out.html"]):
