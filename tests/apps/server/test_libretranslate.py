@@ -362,8 +362,8 @@ def test_a_client_that_goes_away_frees_its_place(running, monkeypatch):
     assert server.translate(q="12", source="en", target="de").status_code == 200
 
 
-def test_a_request_that_takes_longer_than_the_limit_gets_503(configure, monkeypatch):
-    server = configure(timeout=0.2)
+def test_a_request_that_takes_longer_than_the_limit_gets_503(two_run, start, monkeypatch):
+    server = start([two_run], timeout=0.2)  # a server of its own: its event loop has to outlive the request
     held = Held(server, monkeypatch)
     answer = server.translate(q="12", source="en", target="de")
     held.go.set()
