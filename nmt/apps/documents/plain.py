@@ -27,8 +27,12 @@ _END = re.compile(r"(?:\w[\w)\]]{2,}|\W)[.!?:…]+[\"'”’»)\]]*$|[。！？�
 _PAUSE = re.compile(r"[.,;:!?…。，、；：！？—–][\"'”’»)\]」』）]*$")
 # Rows of tables, records, and what is said or logged at a time.
 _RECORD = re.compile(r"\W?\d[\d:./T-]*\W?\s|[\w.@ -]{1,25}[:>]\s|.*(?:\t|\s{3,}|[|│┃║]|\.{4}|(?:\. ){3}|;.*;)")
-# Limited before a mark, so that the time for alternating spaces and tabs is. A placeholder may have a bar: {{ x | y }}.
-_COLUMNS = re.compile(r"\{+[^{}]*\}+|(\t+| {3,}|[ \t]{0,16}(?:[|│┃║]|\.{4,}|(?:\. ){3,}\.?)[ \t]*)")
+# Limited before a mark, so that the time for alternating spaces and tabs is. Bars in brackets, {{ x | y }}, separate
+# nothing.
+_COLUMNS = re.compile(
+    r"\{{1,3}[^{}\t]*\}{1,3}|\[[^\[\]\t]*\]|\([^()\t]*\)|<\w[^<>\t]*>"
+    r"|(\t+| {3,}|[ \t]{0,16}(?:[|│┃║]|\.{4,}|(?:\. ){3,}\.?)[ \t]*)"
+)
 _CODE = re.compile(r"(?: {4}|\t)\S")
 # A word divided at the end of a line, but not what stands for a part of two compounds (`Vor- und Nachteile`).
 _DIVIDED = re.compile(r"(?<=[^\W\d_])([-\u00ad\u2010])$", re.MULTILINE)

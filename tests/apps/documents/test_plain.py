@@ -207,7 +207,11 @@ def test_a_list_on_one_line_is_one_text_with_all_its_marks(line, texts):
         ("Dear {{ user | title }}, welcome.", ["Dear {{ user | title }}, welcome."]),
         ("At {time | short}\tand more", ["At {time | short}", "and more"]),
         ("{{ a | b }} is | {{ c | d }} was", ["{{ a | b }} is", "{{ c | d }} was"]),
+        ("See [[page|text]] and $(a | b) or <a|b>.", ["See [[page|text]] and $(a | b) or <a|b>."]),
+        ("a < 1 | b > 2", ["a < 1", "b > 2"]),
+        ("(of 5 | of 6", ["(of 5", "of 6"]),
+        ("[x] | [y]\t(z)", ["[y]", "(z)"]),
     ],
 )
-def test_a_bar_in_a_placeholder_separates_no_columns(line, texts):
+def test_a_bar_in_brackets_separates_no_columns(line, texts):
     assert [text for block in read_document(line.encode(), "a.txt").blocks for text in block.texts()] == texts
