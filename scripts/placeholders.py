@@ -33,10 +33,10 @@ from nmt.artifacts.rundir import RunDir
 from nmt.data.text.numbers import wrong_numbers
 from nmt.data.text.spans import find_spans
 from nmt.data.text.words import UNSEEN, unseen_words
-from nmt.translation import Segment
 from nmt.translation.chain import Chain
 from nmt.translation.protect import lost_spans, marks_left_out, odd_left_out, words_lacking
 from nmt.translation.request import Request
+from nmt.translation.segments import Segment
 
 FAMILIES = {
     "printf": ["%s", "%d", "%1$s", "%-5d", "%.2f", "%ld", "%5.1f", "%x", "%s/%s"],
@@ -221,7 +221,8 @@ def count_placeholders(translator: Translator, run: RunDir, form: str = "", *, d
 
 def faults_of(segment: Segment, source: str, reference: str, translator: Translator) -> Iterator[tuple[str, str]]:
     """Yield what the judge misses in a reference, as (kind, what is missing)."""
-    protected, left_out = segment.protected, segment.left_out
+    protected, habits = segment.protected, segment.habits
+    left_out = habits.left_out
     yield from (("span", span) for span in lost_spans(protected.spans, reference))
     sides = source, reference
     for span in sorted(protected.spans, key=len, reverse=True):
@@ -235,9 +236,9 @@ def faults_of(segment: Segment, source: str, reference: str, translator: Transla
         unseen = unseen_words(protected.outside_spans(), known.octaves, known.trigrams)
         words += [(kind, word) for word, kind in unseen if word not in reference]
     yield from ((kind, word) for kind, word in words if kind not in left_out and word not in left_out)
-    if segment.keeps_numbers:
+    if habits.keeps_numbers:
         outside = protected.outside_spans(), protected.without_spans(reference)
-        yield from (("number", number) for number in wrong_numbers(*outside, segment.direction, left_out))
+        yield from (("number", number) for number in wrong_numbers(*outside, habits.direction, left_out))
 
 
 def count_references(

@@ -70,7 +70,7 @@ class RunLexicon:
         """
         ids = translation.tgt_ids
         waiting = Counter(missed)
-        if not self.is_joined(segment.direction, translation.text):
+        if not self.is_joined(segment.habits.direction, translation.text):
             while movable := [
                 (linked, term)
                 for linked, term, _ in self.misplaced_terms(segment, translation._replace(tgt_ids=ids))
@@ -80,7 +80,7 @@ class RunLexicon:
                 ids = with_target(self._tokenizers.tgt, ids, linked, term.target)
                 waiting[term] -= 1
             return ids
-        places = self._term_places(segment.direction)
+        places = self._term_places(segment.habits.direction)
         edits: list[tuple[Span, str]] = []
         for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):
             taken = [span for span, _ in edits]
@@ -107,7 +107,7 @@ class RunLexicon:
     def misplaced_terms(self, segment: Segment, translation: SegmentTranslation) -> list[MisplacedTerm]:
         """Return the terms of `segment` that are linked to other words than their target, in order. As `links`."""
         misplaced = []
-        links = self.links(translation, segment.direction) if segment.terms else []
+        links = self.links(translation, segment.habits.direction) if segment.terms else []
         targets = {term.target: term.target for term in segment.terms}
         written = occurrences(self._tokenizers.tgt, translation.tgt_ids, targets) if links else []
         for tokens, term in occurrences(self._tokenizers.src, translation.src_ids, dict(segment.terms)):

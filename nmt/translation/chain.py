@@ -95,7 +95,7 @@ class Chain:
     def left_out(self, request: Request) -> frozenset[str]:
         """Return the kinds of digits and marks that translations by one of the translators may lack."""
         asked = zip(self.translators, self._requests(request), strict=True)
-        found = (each.segmenter.left_out(each.languages.direction(of.to, of.from_)) for each, of in asked)
+        found = (each.segmenter.habits(each.languages.direction(of.to, of.from_)).left_out for each, of in asked)
         return frozenset().union(*found)
 
     def _requests(self, request: Request) -> list[Request]:

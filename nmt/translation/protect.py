@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain, pairwise, zip_longest
 from typing import NamedTuple
 
 from nmt.base.languages import UNSPACED
@@ -220,23 +221,26 @@ class Piece(NamedTuple):
 
 
 class Protected(NamedTuple):
-    """A source text with placeholders for its spans."""
+    """A source text, cut at its protected spans."""
 
-    text: str
-    spans: list[str]  # the texts that placeholders 1, 2, … stand for
-    unmasked: str | None = None  # the text with its spans, for a model that does not copy placeholders
+    between: list[str]  # the text before, between and after the spans: one more than there are spans
+    spans: list[str]
+    is_masked: bool = False  # the model reads placeholders 1, 2, … in place of the spans
 
     @classmethod
-    def from_spans(cls, text: str, spans: Sequence[Span]) -> Protected:
-        """Replace `spans` in `text` by placeholders; spans beyond the number of placeholders stay unchanged."""
-        kept = spans[: len(PLACEHOLDERS)]
-        masked = replace_spans(text, kept, PLACEHOLDERS[: len(kept)])
-        return cls(masked, [text[span.start : span.end] for span in kept])
+    def from_spans(
+        cls, text: str, spans: Sequence[Span], start: int = 0, end: int | None = None, *, masks: bool = True
+    ) -> Protected:
+        """Cut text[start:end] at `spans` of it; if it `masks` them, those beyond the number of placeholders stay."""
+        kept = spans[: len(PLACEHOLDERS)] if masks else spans
+        parts = [text[begin:stop] for begin, stop in pairwise([start, *chain.from_iterable(kept), end])]
+        return cls(parts[::2], parts[1::2], masks and bool(spans))
 
     @property
     def source(self) -> str:
         """The text that the model reads."""
-        return self.text if self.unmasked is None else self.unmasked
+        read = PLACEHOLDERS if self.is_masked else self.spans
+        return "".join(chain.from_iterable(zip_longest(self.between, read[: len(self.spans)], fillvalue="")))
 
     def has_words(self) -> bool:
         """Return True if there are words outside of the spans."""
@@ -248,7 +252,7 @@ class Protected(NamedTuple):
 
     def outside_spans(self) -> str:
         """Return the source without its spans."""
-        return ANY_PLACEHOLDER.sub(" ", self.text) if self.spans else self.text
+        return " ".join(self.between)
 
     def without_spans(self, text: str) -> str:
         """Return `text`, the translation or its source, without the spans and placeholders."""
@@ -258,27 +262,30 @@ class Protected(NamedTuple):
 
     def begins_with_span(self) -> bool:
         """Return True if there is nothing to translate before the first span."""
-        return bool(self.spans) and not self.between()[0].strip()
+        return bool(self.spans) and not self.between[0].strip()
 
     def restore(self, translation: str) -> tuple[str, list[str]]:
         """Restore the spans; return the text, and the spans that it does not contain exactly once, in source order.
 
-        Placeholders that are unknown or repeated are dropped. Spaces separate a span from its neighbor if the two would
-        merge, such as a URL and the word after it.
+        Placeholders that the source does not have, or not as often, are dropped. Spaces separate a span from its
+        neighbor if the two would merge, such as a URL and the word after it.
         """
         if not self.spans and not ANY_PLACEHOLDER.search(translation):
             return translation, []
-        known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
-        if self.unmasked is not None:  # it may have some of its own
-            known = {symbol: symbol for symbol in ANY_PLACEHOLDER.findall(self.unmasked)}
+        left = Counter(ANY_PLACEHOLDER.findall(self.source))
         found = Counter(ANY_PLACEHOLDER.findall(translation))
-        unused = dict(zip(known, known, strict=True))
-        without = ANY_PLACEHOLDER.sub(lambda match: unused.pop(match[0], ""), translation)
+
+        def kept(match: re.Match[str]) -> str:
+            left[match[0]] -= 1
+            return match[0] if left[match[0]] >= 0 else ""
+
+        without = ANY_PLACEHOLDER.sub(kept, translation)
         if without != translation:
             translation = _DOUBLE_SPACE.sub(" ", without).strip()
-        if self.unmasked is not None:
+        if not self.is_masked:
             return translation, lost_spans(self.spans, translation)
-        translation = self._with_spaces(translation) if self.spans else translation
+        known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
+        translation = self._with_spaces(translation)
         text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
         unplaced = [span for symbol, span in known.items() if found[symbol] != 1]
         lost = unplaced or lost_spans(self.spans, text)
@@ -293,7 +300,7 @@ class Protected(NamedTuple):
 
         Where words are written without spaces, all but tags are separated.
         """
-        for before, symbol, after in _NEIGHBORS.findall(f" {self.text} "):
+        for before, symbol, after in _NEIGHBORS.findall(f" {self.source} "):
             is_tag = self.spans[PLACEHOLDERS.index(symbol)][0] in _BEGIN_TAGS
             for side, glued in ((before, f"(?<={_SPACED})(?={symbol})"), (after, f"(?<={symbol})(?={_SPACED})")):
                 if side.isspace() or (not is_tag and _IS_UNSPACED.match(side)):
@@ -306,7 +313,7 @@ class Protected(NamedTuple):
         The marks at both ends of the whole are translated, because they end a sentence; those beside spans are not. One
         that ends the whole behind a span is translated with the piece before the span.
         """
-        pieces = [Piece(*_PIECE.findall(part)[0]) for part in self.between()]
+        pieces = [Piece(*_PIECE.findall(part)[0]) for part in self.between]
         lead, core, tail = pieces[0]
         if core:
             pieces[0] = Piece("", lead.lstrip() + core, tail)
@@ -336,7 +343,3 @@ class Protected(NamedTuple):
             apart += [text, span]
         output = "".join(written)
         return " ".join(filter(None, apart)) if lost_spans(self.spans, output) else output
-
-    def between(self) -> list[str]:
-        """Return the text before, between and after the spans: n + 1 strings for n spans."""
-        return ANY_PLACEHOLDER.split(self.text)

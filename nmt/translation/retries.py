@@ -11,7 +11,15 @@ from nmt.config import SearchOptions
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.alignment import RunLexicon
 from nmt.translation.guards import find_loop
-from nmt.translation.segments import Candidate, SearchSegments, Segment, Segments, SegmentTranslation, untranslated
+from nmt.translation.segments import (
+    Candidate,
+    SearchInput,
+    SearchSegments,
+    Segment,
+    Segments,
+    SegmentTranslation,
+    untranslated,
+)
 from nmt.translation.terms import term_ids
 from nmt.translation.verdicts import judge
 
@@ -74,7 +82,7 @@ class Retries:
 
         In languages without spaces, a search with a term that the model does not know ends in fragments of words.
         """
-        is_joined = self.lexicon is not None and self.lexicon.is_joined(segment.direction, segment.best.text)
+        is_joined = self.lexicon is not None and self.lexicon.is_joined(segment.habits.direction, segment.best.text)
         return self.takes_terms and self._has_missed_terms(segment) and not is_joined
 
     def _needs_beam_for_terms(self, segment: Segment) -> bool:
@@ -153,19 +161,20 @@ class Retries:
         """Translate the text between the spans."""
         between = [[piece.core for piece in segment.protected.pieces()] for segment in segments]
         firsts: list[int] = []  # of each segment, the first text that is translated: it gets the prefix
-        parts: list[Segment] = []  # of all segments, one for each text
+        parts: list[SearchInput] = []  # of all segments, one for each text
         for segment, texts in zip(segments, between, strict=True):
-            firsts.append(next((i for i, text in enumerate(texts) if segment.is_translated(text)), 0))
+            firsts.append(next((i for i, text in enumerate(texts) if segment.habits.is_translated(text)), 0))
             sources = [
-                segment.tags[min(i, 1)] + text if segment.is_translated(text) else "" for i, text in enumerate(texts)
+                segment.tags[min(i, 1)] + text if segment.habits.is_translated(text) else ""
+                for i, text in enumerate(texts)
             ]
             for i, ids in enumerate(self.tokenizers.src.encode_batch(sources)):
                 prefix_ids = segment.prefix_ids if i == firsts[-1] else ()
-                parts.append(Segment(ids, prefix_ids, tgt_tag=segment.tgt_tag))
+                parts.append(SearchInput(ids, prefix_ids, tgt_tag=segment.tgt_tag))
         translations = iter(self.search(parts, self.options.changed(num_hypotheses=1)))
         for segment, texts, first in zip(segments, between, firsts, strict=True):
             searched = [(text, next(translations)[0]) for text in texts]
-            pieces = [t if segment.is_translated(text) else untranslated(text) for text, t in searched]
+            pieces = [t if segment.habits.is_translated(text) else untranslated(text) for text, t in searched]
             if segment.prefix and first:  # the prefix is written before the spans instead
                 rest = pieces[first].tgt_ids[len(segment.prefix_ids) :]
                 pieces[first] = pieces[first]._replace(text=self.tokenizers.tgt.decode(rest))

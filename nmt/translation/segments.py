@@ -75,42 +75,69 @@ class Candidate(NamedTuple):
         return len(self.translations) > 1
 
 
-_NO_TEXT = Protected("", [])
-_NO_SPAN = TextSpan(0, 0, "")
-_NO_DIRECTION = Direction("", "")
+class Habits(NamedTuple):
+    """What a model that translates in `direction` has learned to write."""
+
+    direction: Direction
+    tgt_tag: Sequence[int]  # the tag at the beginning of its outputs, if the model has target-side tags
+    left_out: Collection[str]  # kinds of digits, marks and words that a translation may lack
+    keeps_numbers: bool  # the numbers of a translation must be those of the source
+    translates_numbers_alone: bool  # it translates text without words
+
+    def is_translated(self, text: str) -> bool:
+        """Return whether `text`, a part of a segment, is translated, not kept as it is."""
+        return bool(text.strip()) and (self.translates_numbers_alone or has_words(text))
+
+
+class Frame(NamedTuple):
+    """What is around the words of a segment, and belongs around those of its translation."""
+
+    list_marker: str = ""  # as in "1. First"; a model may leave it out
+    lead: str = ""  # symbols and brackets
+    tail: str = ""
+    is_hidden: bool = False  # the search does not see `lead` and `tail`
+
+    def around(self, output: str) -> str:
+        """Return an output within the frame, but for symbols that the model has seen, if it has written some."""
+        if not output.strip():
+            return output  # so that an empty output is found
+        output = with_marker(self.list_marker, output) if self.list_marker else output
+        seen = "" if self.is_hidden else "".join((self.lead + self.tail).split())
+        return output if any(symbol in output for symbol in seen) else f"{self.lead}{output}{self.tail}"
+
+
+_NO_FRAME = Frame()
 
 
 @dataclass
-class Segment:
-    """A unit of search: one or a few sentences as token ids without specials, with the translations so far.
-
-    The search needs only the first six fields; the others relate the segment to the text that it is a part of.
-    """
+class SearchInput:
+    """What an engine searches for: token ids without specials."""
 
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()  # the required beginning of the translation
     draft_ids: Sequence[int] = ()  # a translation to expect; it does not change the output
     draw: int = 0  # the number of a draw: in sampling, equal sources with equal numbers get equal samples
-    tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output, if the model has target-side tags
+    tgt_tag: Sequence[int] = ()  # the tag at the beginning of the output
     term_ids: Sequence[int] = ()  # the terms that the search must find, as of `terms.term_ids`
-    protected: Protected = _NO_TEXT
-    text: str = ""  # as the model reads it, with its spans, and with the symbols and brackets around it
-    span: TextSpan = _NO_SPAN
+
+
+@dataclass(kw_only=True)
+class Segment(SearchInput):
+    """A unit of search, one or a few sentences of a text, with its translations so far."""
+
+    text: str  # as the model reads it, with its spans, and with its frame
+    protected: Protected
+    span: TextSpan  # in the text as written
+    habits: Habits
     space: str = ""  # after its translation
     # Prepended to the segment, and to what follows its first span if that is translated by itself.
     tags: tuple[str, str] = ("", "")
     prefix: str = ""
     terms: Sequence[Term] = ()  # glossary terms in the source
-    direction: Direction = _NO_DIRECTION
-    edges: tuple[str, str] = ("", "")  # the symbols and brackets around its words
-    is_within_edges: bool = False  # the search does not see them
-    list_marker: str = ""  # at its beginning, as in "1. First"; a model may leave it out
+    frame: Frame = _NO_FRAME
     is_verbatim: bool = False  # there is nothing to translate, so the text is its own translation
     known: MemoryMatch | None = None  # the pair that a memory has for it
-    keeps_numbers: bool = False  # the numbers of the translation must be those of the source
-    left_out: Collection[str] = ()  # kinds of digits and marks that the translation may lack
     unknown: Sequence[str] = ()  # words with letters that the source vocabulary lacks
-    needs_words: bool = False  # text without words is not translated
     candidates: list[Candidate] = field(default_factory=list)  # best first
     loop_retried: bool = False
     protected_retried: bool = False
@@ -119,19 +146,6 @@ class Segment:
     def best(self) -> Candidate:
         """The best candidate."""
         return self.candidates[0]
-
-    def is_translated(self, text: str) -> bool:
-        """Return whether `text`, a part of this segment, is translated, not kept as it is."""
-        return bool(text.strip()) and (not self.needs_words or has_words(text))
-
-    def with_edges(self, text: str) -> str:
-        """Return an output with the symbols around the source, unless the model has seen them and written some."""
-        if not text.strip():
-            return text  # so that an empty output is found
-        text = with_marker(self.list_marker, text) if self.list_marker else text
-        lead, tail = self.edges
-        seen = "" if self.is_within_edges else "".join((lead + tail).split())
-        return text if any(symbol in text for symbol in seen) else f"{lead}{text}{tail}"
 
     def reset(self) -> None:
         """Forget the translations."""
@@ -142,8 +156,9 @@ class Segment:
 
 Item = TypeVar("Item")
 Segments = Sequence[Segment]
-SearchSegments = Callable[[Segments, SearchOptions], list[list[SegmentTranslation]]]
-"""A function from segments to the translations of each, best first."""
+SearchInputs = Sequence[SearchInput]
+SearchSegments = Callable[[SearchInputs, SearchOptions], list[list[SegmentTranslation]]]
+"""A function from segments, or parts of them, to the translations of each, best first."""
 
 
 class ForcedScore(NamedTuple):
@@ -161,7 +176,7 @@ def untranslated(text: str) -> SegmentTranslation:
 
 
 def translate_segments(
-    engine: Engine, tokenizers: TokenizerPair, segments: Segments, options: SearchOptions
+    engine: Engine, tokenizers: TokenizerPair, segments: SearchInputs, options: SearchOptions
 ) -> list[list[SegmentTranslation]]:
     """Return up to `options.num_hypotheses` translations of each of `segments`, best first, in order.
 
@@ -207,7 +222,7 @@ def _if_any(values: Sequence[Item]) -> Sequence[Item] | None:
 
 
 def search_candidates(
-    search: SearchSegments, segments: Segments, options: SearchOptions
+    search: SearchSegments, segments: SearchInputs, options: SearchOptions
 ) -> list[list[SegmentTranslation]]:
     """Search, rerank the hypotheses of each segment by `options.rerank`, and return the best `num_hypotheses`.
 

@@ -32,7 +32,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.translation.languages import DirectedText, LanguagePair
 from nmt.translation.protect import Protected, words_lacking
 from nmt.translation.request import Request
-from nmt.translation.segments import MemoryMatch, Segment
+from nmt.translation.segments import Frame, Habits, MemoryMatch, Segment
 from nmt.translation.split import Range, TextSpan, TextSplitter
 
 _TEXTS_OF_A_THREAD = 128  # to tokenize; with fewer, starting the thread would cost more than it saves
@@ -115,9 +115,7 @@ class TextSegmenter:
         self._max_sentences = known.max_sentences  # computed once
         # The model was trained with data.protect, long enough to copy placeholders.
         self.knows_placeholders = known.copies_placeholders and tokenizers.know(PLACEHOLDERS)
-        self.translates_numbers_alone = known.translates_numbers_alone
-        self.keeps_numbers = known.keeps_numbers
-        self.left_out = cache(known.kinds_left_out)
+        self.habits = cache(self._habits)
         self._known = known
         self._not_spans = {*languages.user_symbols, *known.left_out_tokens.split()}
         symbol = any_of(languages.user_symbols)
@@ -175,6 +173,11 @@ class TextSegmenter:
     def tgt_tag(self, direction: Direction) -> Sequence[int]:
         """Return the tokens at the beginning of an output in `direction`: the tag of its language, if there is one."""
         return self.output_tags.ids.get(direction.tgt, ())
+
+    def _habits(self, direction: Direction) -> Habits:
+        known = self._known
+        left_out = known.kinds_left_out(direction)
+        return Habits(direction, self.tgt_tag(direction), left_out, known.keeps_numbers, known.translates_numbers_alone)
 
     def protects(self, options: SearchOptions) -> bool:
         """Return True if `options` protect spans, and the model was trained to copy their placeholders."""
@@ -234,23 +237,19 @@ class _PlainSegmentation(NamedTuple):
         text, direction, tag = self.directed
         if len(ids) > segmenter.limit:  # it has to be split
             return _Segmentation(segmenter, self.directed, self.request).finish(iter([ids]))
-        protects = self.request.options.protect
-        left_out = segmenter.left_out(direction)
+        habits = segmenter.habits(direction)
         segment = Segment(
             ids,
-            tgt_tag=segmenter.tgt_tag(direction),
-            protected=Protected(text, [], None if protects else text),
+            tgt_tag=habits.tgt_tag,
             text=text,
+            protected=Protected([text], []),
             span=TextSpan(0, len(text), ""),
+            habits=habits,
             tags=(tag, tag),
             terms=[],
-            direction=direction,
-            keeps_numbers=segmenter.keeps_numbers,
-            left_out=left_out,
-            unknown=segmenter.unknown_words(text, left_out),
-            needs_words=not segmenter.translates_numbers_alone,
+            unknown=segmenter.unknown_words(text, habits.left_out),
         )
-        spans: list[Span] | None = [] if protects else None
+        spans: list[Span] | None = [] if self.request.options.protect else None
         return SegmentedText(text, "", [segment], spans, direction, tag, segmenter.statistics)
 
 
@@ -317,33 +316,29 @@ class _Segmentation:
         text = self.text[span.start : span.end]
         lead, tail = self._edges(span.start, span.end) if self.may_have_edges else ("", "")
         # The model does not see a pair of brackets, which it may leave open, nor marks that its vocabulary lacks.
-        if is_within_edges := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
+        if is_hidden := any(mark in "([{" or segmenter.lacks(mark) for mark in lead + tail):
             protected, ids = self._encode(span.start + len(lead), span.end - len(tail))
         terms = [match.term for match in within(self.terms, span.start, span.end)]
         symbols = segmenter.leading_symbols(self.text, span.start)
-        left_out = segmenter.left_out(self.direction)
+        habits = segmenter.habits(self.direction)
         # Numbers and symbols alone are translated only by a model that was trained on such texts.
         is_translated = protected.has_words() or (
-            not protected.is_only_spans() and (segmenter.translates_numbers_alone or bool(symbols))
+            not protected.is_only_spans() and (habits.translates_numbers_alone or bool(symbols))
         )
+        marker = list_marker(protected.source) if self.may_have_edges else ""
         return Segment(
             ids,
-            tgt_tag=segmenter.tgt_tag(self.direction),
-            protected=protected,
+            tgt_tag=habits.tgt_tag,
             text=text,
+            protected=protected,
             span=span._replace(start=self.places[span.start], end=self.places[span.end]),
+            habits=habits,
             space=span.space,
-            edges=(lead, tail),
-            is_within_edges=is_within_edges,
-            list_marker=list_marker(protected.source) if self.may_have_edges else "",
             tags=(self._tag_before(span.start), self.tag + (symbols or self.symbols)),
             terms=terms,
-            direction=self.direction,
+            frame=Frame(marker, lead, tail, is_hidden),
             is_verbatim=not (terms or is_translated),
-            keeps_numbers=segmenter.keeps_numbers,
-            left_out=left_out,
-            unknown=segmenter.unknown_words(protected.outside_spans(), left_out),
-            needs_words=not segmenter.translates_numbers_alone,
+            unknown=segmenter.unknown_words(protected.outside_spans(), habits.left_out),
         )
 
     def _tag_before(self, start: int) -> str:
@@ -354,7 +349,7 @@ class _Segmentation:
     def _edges(self, start: int, end: int) -> tuple[str, str]:
         """Return the symbols and brackets around the words and the other spans of a range."""
         others = [span for span in self._inside(start, end) if span not in self.symbol_spans]
-        return edges(_masked(self.text, start, end, others).text)
+        return edges(Protected.from_spans(self.text, others, start, end).source)
 
     def _inside(self, start: int, end: int) -> Sequence[Span]:
         """Return the spans of a range, except for the symbols around it."""
@@ -367,12 +362,10 @@ class _Segmentation:
         ]
 
     def _protect(self, start: int, end: int) -> Protected:
-        """Return a range of the text with placeholders for its spans."""
-        text = self.text[start:end]
-        if not self.spans:
-            return Protected(text, [], None if self.options.protect else text)
-        protected = _masked(self.text, start, end, self._inside(start, end))
-        return protected if self.segmenter.knows_placeholders else protected._replace(unmasked=text)
+        """Return a range of the text, cut at its spans."""
+        spans = self._inside(start, end) if self.spans else []
+        masks = self.segmenter.knows_placeholders
+        return Protected.from_spans(self.text, spans, start, end, masks=masks)
 
     def _space_between(self, space: str) -> str:
         """Return the white space between the translations of sentences with `space` between them."""
@@ -382,8 +375,3 @@ class _Segmentation:
             return " "
         no_spaces = spaces_between_sentences(*src) and not spaces_between_sentences(*tgt)
         return "" if no_spaces and not space.strip(" ") else space
-
-
-def _masked(text: str, start: int, end: int, spans: Sequence[Span]) -> Protected:
-    """Return a range of `text` with placeholders for those `spans` of it."""
-    return Protected.from_spans(text[start:end], [span.shifted(-start) for span in spans])

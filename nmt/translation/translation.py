@@ -334,7 +334,7 @@ def _assemble(text: SegmentedText, position: int) -> Translation:
         source_parts.append(segment.protected.without_spans(segment.text + segment.span.space))
         output_parts.append(segment.protected.without_spans(written[-1]))
         if text.spans is not None and segment.known is None:
-            lost += lost_marks(segment.text, candidate.text, spans, segment.left_out, segment.unknown)
+            lost += lost_marks(segment.text, candidate.text, spans, segment.habits.left_out, segment.unknown)
         numbers += verdict.wrong_numbers
         terms += segment.terms
         misplaced += verdict.misplaced_terms

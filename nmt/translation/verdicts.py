@@ -16,6 +16,7 @@ def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
     An output that is among the candidates of the segment has its verdict.
     """
     source = segment.protected
+    habits = segment.habits
     if segment.known is not None:  # a person wrote it
         return Candidate([untranslated(segment.known.target)], segment.known.target, Verdict(False, [], [], []))
     for candidate in segment.candidates:
@@ -27,13 +28,13 @@ def judge(segment: Segment, *translations: SegmentTranslation) -> Candidate:
     else:
         text, lost = source.restore(translations[0].text)
         text = _after_prefix(segment, text) if segment.is_verbatim else text
-    text = segment.with_edges(text)
+    text = segment.frame.around(text)
     has_loop = any(find_loop(each.tgt_ids, each.src_ids) is not None for each in translations)
     missed = missed_terms(segment.terms, text) if segment.terms else []
     numbers: list[str] = []  # those inside of protected spans do not count
-    if segment.keeps_numbers and not segment.is_verbatim:
+    if habits.keeps_numbers and not segment.is_verbatim:
         outside = source.outside_spans(), source.without_spans(text)
-        numbers = wrong_numbers(*outside, segment.direction, segment.left_out)
+        numbers = wrong_numbers(*outside, habits.direction, habits.left_out)
     return Candidate(translations, text, Verdict(has_loop, lost, missed, numbers))
 
 
@@ -42,6 +43,6 @@ def _after_prefix(segment: Segment, output: str) -> str:
     prefix = segment.prefix
     if not (prefix and (segment.is_verbatim or segment.protected.begins_with_span())):
         return output
-    without_spaces = written_without_spaces(segment.direction.tgt, output)
+    without_spaces = written_without_spaces(segment.habits.direction.tgt, output)
     needs_no_space = prefix[-1].isspace() or (without_spaces and not prefix[-1].isascii())
     return prefix + ("" if needs_no_space else " ") + output

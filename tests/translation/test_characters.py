@@ -98,10 +98,10 @@ def test_symbols_stay_around_each_sentence_and_in_an_n_best_list(translator, tex
 def test_the_marker_of_a_list_is_put_before_an_output_without_it(translator, text, marker):
     (segmented,) = translator.segment([marker + text], Request(SearchOptions()))
     (segment,) = segmented.segments
-    assert segment.with_edges("out") == f"{marker}out"
-    assert segment.with_edges(f"{marker}out") == f"{marker}out"
-    assert segment.with_edges("") == ""
-    assert segment.with_edges("out 121210") == f"{marker}out 121210"  # a part of a number is none
+    assert segment.frame.around("out") == f"{marker}out"
+    assert segment.frame.around(f"{marker}out") == f"{marker}out"
+    assert segment.frame.around("") == ""
+    assert segment.frame.around("out 121210") == f"{marker}out 121210"  # a part of a number is none
     (found,) = translated(translator, marker + text)
     assert found.startswith(marker) or marker.strip("(). ") in found
 
@@ -114,9 +114,9 @@ def test_what_only_looks_like_the_marker_of_a_list_is_none(text):
 def test_a_symbol_that_a_model_has_seen_and_lost_is_put_back(translator, text):
     (segmented,) = translator.segment([f"♪ {text}"], Request(SearchOptions()))
     (segment,) = segmented.segments
-    segment.is_within_edges = False
-    assert segment.with_edges("out") == "♪ out"
-    assert segment.with_edges("out ♪") == "out ♪"
+    segment.frame = segment.frame._replace(is_hidden=False)
+    assert segment.frame.around("out") == "♪ out"
+    assert segment.frame.around("out ♪") == "out ♪"
 
 
 def test_the_words_of_the_source_are_those_of_the_text_as_it_is_written(translator, text):
@@ -137,7 +137,7 @@ def test_protected_spans_and_texts_without_letters_stay_as_they_are_written(tran
     (segmented,) = translator.segment([written], Request(SearchOptions(split="never")))
     (segment,) = segmented.segments
     assert segment.protected.spans == [span]
-    assert segment.protected.text == f"{text} {span}" or segment.protected.unmasked == f"{text} {span}"
+    assert segment.protected.between == [f"{text} ", ""]
     assert [written[slice(*found)] for found in segmented.spans or []] == [span]
     assert translated(translator, "１２\u00a0€", "\u200b", "10\u202f000") == ["１２\u00a0€", "\u200b", "10\u202f000"]
 

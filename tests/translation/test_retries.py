@@ -35,7 +35,7 @@ def around_spans(translator: Translator, text: str, prefix: str, tgt: str = "en"
 
     (segmented,) = translator.segmenter.segment([text], Request(SearchOptions(), prefix=prefix))
     (segment,) = segmented.segments
-    segment.direction = Direction("de", tgt)
+    segment.habits = segment.habits._replace(direction=Direction("de", tgt))
     segment.candidates = [judge(segment, found) for found in search([segment], SearchOptions())[0]]
     Retries(search, tokenizers, SearchOptions()).run([segment])
     assert segment.best.is_pieced

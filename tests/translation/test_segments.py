@@ -10,7 +10,7 @@ import sacrebleu
 from nmt.base.errors import NmtError
 from nmt.config import SearchOptions
 from nmt.translation import SegmentTranslation, Translator
-from nmt.translation.segments import Segment, search_candidates
+from nmt.translation.segments import SearchInput, search_candidates
 
 SOURCES = ["12345", "90", "", "777 31", "4", "8 16 24", "1111"]
 BEAM = SearchOptions(rerank="mbr-chrf", num_candidates=6, num_hypotheses=3, retry_loops=False)
@@ -45,7 +45,7 @@ def test_each_text_is_listed_once_and_counts_as_often_as_it_was_found():
     found = [
         SegmentTranslation(text, -number, [1], [2], truncated=False, finished=True) for number, text in enumerate(texts)
     ]
-    (ranked,) = search_candidates(lambda *_: [found], [Segment([1])], BEAM.changed(num_hypotheses=4))
+    (ranked,) = search_candidates(lambda *_: [found], [SearchInput([1])], BEAM.changed(num_hypotheses=4))
     assert [(each.text, each.score) for each in ranked] == [("abcd", -1), ("wxyz", -2), ("wxy", 0)]
 
 

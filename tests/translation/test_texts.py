@@ -257,7 +257,7 @@ def test_the_spans_of_a_segment_are_removed_even_if_one_begins_with_another(lett
     spans = [f"http://a.org/{'1' * length}" for length in range(7)]
     (segmented,) = letters.segmenter.segment([" ".join([*spans, "0."])], Request(SearchOptions()))
     (segment,) = segmented.segments
-    segment.candidates = [judge(segment, untranslated(segment.protected.text.replace("0", "a")))]
+    segment.candidates = [judge(segment, untranslated(segment.protected.source.replace("0", "a")))]
     assert put_together(segmented).without_spans == (" " * 14 + "0.", " " * 14 + "a.")
 
 
@@ -348,4 +348,4 @@ def test_what_most_targets_lack_is_no_span(stored_run):
     request = Request(SearchOptions())
     assert segmenter.find_spans("le M5-RFP – € – et R&D", request) == []
     assert segmenter.find_spans("le M5-RFQ", request) == [(3, 9)]
-    assert {"M5-RFP", "€", "R&D"} < segmenter.left_out(Direction("fr", "bm"))
+    assert {"M5-RFP", "€", "R&D"} < segmenter.habits(Direction("fr", "bm")).left_out

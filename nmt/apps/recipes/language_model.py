@@ -248,7 +248,7 @@ class LanguageModel:
             "explained": is_long or (_EXPLANATION.match(output) and not _EXPLANATION.match(text)),
         }
         kept = [text[span.start : span.end] for span in find_spans(text)]
-        without = Protected("", kept).without_spans
+        without = Protected([], kept).without_spans
         return Answer(
             output,
             float("nan"),

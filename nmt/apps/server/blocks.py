@@ -77,7 +77,7 @@ async def translate_blocks(
 
     works = works_of(blocks, routed.translators, request.options, num_alternatives + 1)
     found = await await_together(works, answer, run_if_long)
-    kinds = (model.translator.segmenter.left_out(direction) for direction, model in routed.path)
+    kinds = (model.translator.segmenter.habits(direction).left_out for direction, model in routed.path)
     left_out = frozenset[str]().union(*kinds)
     return await run_if_long(with_losses, blocks, found, first.segmenter, request, left_out)
 

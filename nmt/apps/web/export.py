@@ -23,7 +23,7 @@ from nmt.apps.interop.export_folder import refuse_existing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, RunError, require
 from nmt.base.files import new_folder, to_json, write_text
-from nmt.base.languages import Direction, english_name, spaces_between_sentences, written_without_spaces
+from nmt.base.languages import english_name, spaces_between_sentences, written_without_spaces
 from nmt.config import Config
 from nmt.data.text.numbers import number_words
 from nmt.data.text.spans import PLACEHOLDERS
@@ -122,14 +122,15 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
     longest = config.model.max_tgt_len
     statistics = segmenter.statistics
     tokenizers = segmenter.tokenizers
+    habits = [segmenter.habits(direction) for direction in dict.fromkeys(config.data.directions)]
     return {
         "name": (name := run.path.resolve().name),
         "license": license_of(run.card),
         "card": share_card(run, config, name, name) if run.card.is_file() else "",
         "directions": [{"src": _language(src, tokenizers.src), "tgt": _language(tgt, tokenizers.tgt),
             "tag": pair.direct("x", tgt, src).tag,
-            "left_out": sorted(segmenter.left_out(Direction(src, tgt)))}
-            for src, tgt in dict.fromkeys(config.data.directions)],
+            "left_out": sorted(of_direction.left_out)}
+            for of_direction in habits for src, tgt in [of_direction.direction]],
         "flags": FLAGS,
         "max_src_len": config.model.max_src_len,
         "max_tgt_len": longest,
@@ -143,8 +144,8 @@ def _facts(run: RunDir, config: Config, segmenter: TextSegmenter) -> dict[str, A
             "knows_capitals": statistics.knows_capitals,
         },
         "max_sentences": segmenter.max_sentences(options),
-        "keeps_numbers": segmenter.keeps_numbers,
-        "translates_numbers_alone": segmenter.translates_numbers_alone,
+        "keeps_numbers": habits[0].keeps_numbers,
+        "translates_numbers_alone": habits[0].translates_numbers_alone,
         "placeholders": list(PLACEHOLDERS) if segmenter.knows_placeholders else [],
         "characters": segmenter.languages.characters,
         "symbols": [*segmenter.languages.user_symbols],

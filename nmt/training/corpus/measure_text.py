@@ -28,7 +28,7 @@ from nmt.data.text.text_statistics import MAX_SENTENCES, TextStatistics, count_n
 from nmt.data.text.words import UNSEEN, counted_words, printed_tokens, trigrams_of, unseen_words
 from nmt.data.tokens.tokenizer import Tokenizer
 from nmt.training.corpus.corpus import Corpus, with_both_sides
-from nmt.translation import Segment, Translator, translate_segments
+from nmt.translation import SearchInput, Translator, translate_segments
 from nmt.translation.guards import is_in_capitals
 from nmt.translation.protect import Protected, marks_left_out, odd_left_out
 from nmt.translation.sentences import count_sentences
@@ -231,7 +231,7 @@ def measure_placeholders(run: RunDir, config: Config) -> None:
 def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: int) -> float:
     """Return the share of the placeholders, one or two in a source, that its output has exactly once."""
     placeholders: list[list[str]] = []  # of each segment
-    segments: list[Segment] = []
+    inputs: list[SearchInput] = []
     for direction, texts, references in sets:
         for line, pair in enumerate(zip(texts, references, strict=True), 1):
             copy = copy_with_placeholders(SentencePair(*pair, line), direction, share=1.0, seed=seed)
@@ -241,8 +241,8 @@ def _share_copied(translator: Translator, sets: Sequence[DirectedPairs], seed: i
             directed = translator.languages.direct(copy.src, direction.tgt, direction.src)
             ids = translator.tokenizers.src.encode(directed.tag + directed.text)
             placeholders.append(symbols)
-            segments.append(Segment(ids, tgt_tag=translator.segmenter.tgt_tag(directed.direction)))
-    outputs = translate_segments(translator.engine, translator.tokenizers, segments, translator.options.greedy())
+            inputs.append(SearchInput(ids, tgt_tag=translator.segmenter.tgt_tag(directed.direction)))
+    outputs = translate_segments(translator.engine, translator.tokenizers, inputs, translator.options.greedy())
     pairs = zip(placeholders, outputs, strict=True)
     are_copied = [best.text.count(symbol) == 1 for symbols, (best, *_) in pairs for symbol in symbols]
     return sum(are_copied) / max(1, len(are_copied))

@@ -28,7 +28,7 @@ from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.decoding.engines.native_engine import NativeEngine, is_available
 from nmt.decoding.engines.torch_engine import TorchEngine
 from nmt.model.positions import sinusoidal_positions
-from nmt.translation.segments import Segment, translate_segments
+from nmt.translation.segments import SearchInput, translate_segments
 from tests.apps.interop.hf_folders import make_folder, sentences, train_spm
 from tests.apps.interop.hf_hostile import change
 from tests.apps.interop.m2m100_folders import make_m2m100_folder, transformers_version
@@ -265,7 +265,7 @@ def compare_outputs(both: Both, texts: list[str], engine: str, beam_size: int) -
     )
     tags = output_tags(tokenizers.tgt, both.run.config().model.language_tags)
     tag = tags.ids[both.languages.tgt[0]] if both.languages.tgt else ()
-    segments = [Segment(ids, tgt_tag=tag) for ids in src_ids(both, texts)]
+    segments = [SearchInput(ids, tgt_tag=tag) for ids in src_ids(both, texts)]
     found = [each[0] for each in translate_segments(ours, tokenizers, segments, options)]
     scores = [options.normalized(each.score, len(each.tgt_ids) + len(tag) + each.finished) for each in found]
     # What nmt never writes; its begin token has the row of another.

@@ -12,7 +12,7 @@ from nmt.apps.server.batcher import Batcher, QueuedSegment, SegmentResult
 from nmt.apps.server.metrics import Metrics
 from nmt.apps.server.requests import RequestError
 from nmt.base.languages import Direction
-from nmt.translation import Segment, Translation
+from nmt.translation import Translation
 from nmt.translation.texts import SegmentedText
 
 NUM_CORES = 2
@@ -24,7 +24,7 @@ def _two_cores(monkeypatch):
 
 
 def segments(*texts: str, num_tokens: int = 1, num_alternatives: int = 0) -> list[QueuedSegment]:
-    segmented = [SegmentedText(text, "", [Segment([])], None, Direction("en", "de")) for text in texts]
+    segmented = [SegmentedText(text, "", [], None, Direction("en", "de")) for text in texts]
     return [QueuedSegment(text, num_tokens, num_alternatives, lambda translation: translation) for text in segmented]
 
 

@@ -273,7 +273,7 @@ def test_javascript_restores_joins_and_judges_as_nmt_does(left_out, tmp_path):
         pieces = kept.pieces()
         wrong = wrong_numbers(source, output, Direction("de", "en"), left_out)
         assert in_javascript == [
-            kept.text, [*kept.restore(output)], [[*piece] for piece in pieces], kept.join([output] * len(pieces)),
+            kept.source, [*kept.restore(output)], [[*piece] for piece in pieces], kept.join([output] * len(pieces)),
             lost_spans(kept.spans, output), kept.has_words(), has_words(source), wrong,
             lost_marks(source, output, kept.spans, left_out),
         ], (source, output)  # fmt: skip

@@ -176,8 +176,8 @@ export class Engine {
       const [first, last] = withinSymbols(text.slice(from, to));
       return spans.filter((span) => span[0] >= from && span[1] <= to && !(symbolSpans.has(span) && (span[0] < from + first || span[0] >= from + last)));
     };
-    const masked = (from, to, some) => new Protected(text.slice(from, to), some.map(([first, last]) => [first - from, last - from]), copies);
-    const protect = (from, to) => masked(from, to, inside(from, to));
+    const cutAt = (from, to, some, masks) => new Protected(text.slice(from, to), some.map(([first, last]) => [first - from, last - from]), masks);
+    const protect = (from, to) => cutAt(from, to, inside(from, to), copies);
     const leading = (from) => {
       let at = from;
       for (let symbol; (symbol = manifest.symbols.find((each) => text.startsWith(each, at))); ) {
@@ -199,7 +199,7 @@ export class Engine {
     const between = (space) => (!space && !src.spaced && tgt.spaced ? " " : src.sentence_spaces && !tgt.sentence_spaces && !space.replace(/^ +| +$/g, "") ? "" : space);
     const parts = mustSplit ? [...split(text, unbroken, src.code, limit, size, most)] : [[start, end, false]];
     const segments = withCorrections(text, parts, corrected).map(([from, to, wasCut], i, parts) => {
-      const [before, after] = symbols ? ["", ""] : edges(masked(from, to, inside(from, to).filter((span) => !symbolSpans.has(span))).text);
+      const [before, after] = symbols ? ["", ""] : edges(cutAt(from, to, inside(from, to).filter((span) => !symbolSpans.has(span)), true).source);
       const isHidden = [...before + after].some((mark) => "([{".includes(mark) || this.src.lacks(mark) || this.tgt.lacks(mark));
       const [first, last] = isHidden ? [from + before.length, to - after.length] : [from, to];
       const guarded = protect(first, last), gap = text.slice(to, i + 1 < parts.length ? parts[i + 1][0] : text.length), space = i + 1 < parts.length ? between(gap) : gap;

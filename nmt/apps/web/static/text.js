@@ -336,16 +336,16 @@ const PIECE = new RegExp(`^([${MARKS}]*)((?:.*[^${MARKS}])?)([${MARKS}]*)$`, "su
 
 export class Protected {
   constructor(text, spans, copies) { // `copies`: whether the model was trained with placeholders
-    const kept = spans.slice(0, PLACEHOLDERS.length);
-    let at = 0, masked = "";
-    kept.forEach(([start, end], i) => (masked += text.slice(at, start) + PLACEHOLDERS[i], at = end));
-    this.text = masked + text.slice(at);
-    this.spans = kept.map(([start, end]) => text.slice(start, end));
-    this.unmasked = spans.length && !copies ? text : null;
-    this.source = this.unmasked ?? this.text;
+    const kept = copies ? spans.slice(0, PLACEHOLDERS.length) : spans;
+    const bounds = [0, ...kept.flatMap(([start, end]) => [start, end]), text.length];
+    const parts = bounds.slice(1).map((end, i) => text.slice(bounds[i], end));
+    this.between = parts.filter((_, i) => i % 2 === 0);
+    this.spans = parts.filter((_, i) => i % 2 === 1);
+    this.copies = copies;
+    this.source = this.between.map((part, i) => part + ((copies && this.spans.length > i ? PLACEHOLDERS : this.spans)[i] ?? "")).join("");
   }
 
-  outside() { return this.spans.length ? this.text.replace(ANY_PLACEHOLDER, " ") : this.text; }
+  outside() { return this.between.join(" "); }
   hasWords() { return hasWords(this.outside()); }
   isOnlySpans() { return this.spans.length > 0 && !trimmed(this.outside()); }
 
@@ -357,26 +357,23 @@ export class Protected {
   // The translation with its spans, and the spans that are not in it exactly once.
   restore(translation) {
     const held = translation.match(ANY_PLACEHOLDER) || [];
-    if (this.unmasked !== null) {
-      if (held.length && !this.unmasked.match(ANY_PLACEHOLDER)) translation = withoutDoubleSpaces(translation.replace(ANY_PLACEHOLDER, ""));
-      return [translation, missing(this.spans, translation)];
-    }
     if (!this.spans.length && !held.length) return [translation, []];
-    const known = new Map(this.spans.map((span, i) => [PLACEHOLDERS[i], span])), count = (symbol) => held.filter((each) => each === symbol).length;
-    if (held.some((symbol) => !known.has(symbol) || count(symbol) > 1)) {
-      const seen = new Set();
-      translation = withoutDoubleSpaces(translation.replace(ANY_PLACEHOLDER, (symbol) => (known.has(symbol) && !seen.has(symbol) && seen.add(symbol) ? symbol : "")));
-    }
+    const left = new Map(), count = (symbol) => held.filter((each) => each === symbol).length;
+    for (const symbol of this.source.match(ANY_PLACEHOLDER) || []) left.set(symbol, (left.get(symbol) ?? 0) + 1);
+    const without = translation.replace(ANY_PLACEHOLDER, (symbol) => (left.set(symbol, (left.get(symbol) ?? 0) - 1), left.get(symbol) >= 0 ? symbol : ""));
+    if (without !== translation) translation = withoutDoubleSpaces(without);
+    if (!this.copies) return [translation, missing(this.spans, translation)];
+    const known = new Map(this.spans.map((span, i) => [PLACEHOLDERS[i], span])), spanOf = (symbol) => known.get(symbol) ?? symbol;
     if (this.spans.length) translation = this.withSpaces(translation);
-    const text = translation.replace(ANY_PLACEHOLDER, (symbol) => known.get(symbol));
+    const text = translation.replace(ANY_PLACEHOLDER, spanOf);
     const lost = [...known].filter(([symbol]) => count(symbol) !== 1).map(([, span]) => span);
     if (lost.length || !missing(this.spans, text).length) return [text, lost];
-    const apart = withoutDoubleSpaces(translation.replace(ANY_PLACEHOLDER, (symbol) => ` ${known.get(symbol)} `));
+    const apart = withoutDoubleSpaces(translation.replace(ANY_PLACEHOLDER, (symbol) => ` ${spanOf(symbol)} `));
     return missing(this.spans, apart).length ? [text, missing(this.spans, text)] : [apart, []];
   }
 
   withSpaces(translation) {
-    for (const [, before, symbol, after] of ` ${this.text} `.matchAll(/(?<=(.))(\u27e6[1-8]\u27e7)(?=(.))/gsu)) {
+    for (const [, before, symbol, after] of ` ${this.source} `.matchAll(/(?<=(.))(\u27e6[1-8]\u27e7)(?=(.))/gsu)) {
       const isTag = "<[\\".includes(this.spans[PLACEHOLDERS.indexOf(symbol)][0]);
       for (const [side, glued] of [[before, `(?<=${SPACED})(?=${symbol})`], [after, `(?<=${symbol})(?=${SPACED})`]])
         if (IS_SPACE.test(side) || (!isTag && IS_UNSPACED.test(side))) translation = translation.replace(new RegExp(glued, "gu"), " ");
@@ -386,7 +383,7 @@ export class Protected {
 
   // The text before, between and after the spans, each as [marks before, text to translate, marks after].
   pieces() {
-    const pieces = this.text.split(ANY_PLACEHOLDER).map((part) => PIECE.exec(part).slice(1)), first = pieces[0], last = pieces.at(-1);
+    const pieces = this.between.map((part) => PIECE.exec(part).slice(1)), first = pieces[0], last = pieces.at(-1);
     if (LAST_MARKS.includes(last[0]) && pieces.at(-2)?.[1]) pieces.at(-2)[1] += last[0];
     if (first[1]) [first[0], first[1]] = ["", first[0].replace(LEADING, "") + first[1]];
     if (pieces.length > 1 && last[1]) [last[1], last[2]] = [last[1] + last[2].replace(TRAILING, ""), ""];
