@@ -143,7 +143,7 @@ def _sections(details: Details, systems: Sequence[ComparedSystem]) -> Iterator[s
 
 def _section(title: str, lines: Iterable[str]) -> str:
     text = "\n".join(_html_text(line) for line in lines)
-    return f"<h2>{_html_text(title)}</h2>\n<pre>{text}</pre>"
+    return f"<h2>{_html_text(title)}</h2>\n<pre tabindex='0'>{text}</pre>"
 
 
 def _row(sentence: TestSentence, others: Sequence[Output]) -> str:

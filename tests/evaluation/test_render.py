@@ -174,16 +174,18 @@ const choose = (id, value, event) => {
 };
 choose("words", "BUCH", "input"); choose("words", "", "input"); choose("flag", "empty", "change");
 seen.push(document.getElementById("shown").textContent);
+if (document.documentElement.scrollWidth > innerWidth) seen.push("wider than the window");
 document.title = seen.join("|");
 </script>
 """
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium")
-def test_a_browser_sorts_and_filters_the_sentences(page, tmp_path):
+def test_a_browser_sorts_and_filters_the_sentences_and_scrolls_only_down(page, tmp_path):
     (tmp_path / "page.html").write_text(page.replace("</body>", f"{STEPS}</body>"), encoding="utf-8")
     address = Path(tmp_path / "page.html").as_uri()
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=500,900"]
+    flags.append(f"--user-data-dir={tmp_path / 'profile'}")
     done = subprocess.run([str(BROWSER), *flags, "--dump-dom", address], capture_output=True, text=True, timeout=120)
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title is not None, done.stderr
