@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nmt.config import Config
 
 FORMAT = 1  # version of the run directory's format, recorded in each run
+VALID_SCORES = {"bleu": "valid BLEU", "chrf": "valid chrF2"}  # scores of a checkpoint in its index, as tables name them
 
 
 class Environment(Section, strict=True):

@@ -12,6 +12,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from nmt.artifacts.packed import PACK_INFO
+from nmt.artifacts.run_records import VALID_SCORES
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError, RunError
@@ -23,7 +24,6 @@ from nmt.evaluation.plots.curves import read_metrics
 SEED_KEY = "training.seed"
 _OF_STAGES = "training.stages."
 _NOT_SETTINGS = (SEED_KEY, "data.store_dir")  # may differ between runs of the same configuration
-_VALID = {"bleu": "valid BLEU", "chrf": "valid chrF2"}
 _TEST = ("BLEU", "chrF2")  # saved by `nmt eval` with default options
 
 
@@ -110,7 +110,7 @@ def _summarize(run: RunDir, name: str, warnings: list[str]) -> RunSummary:
     best = index.best
     test_scores, engine = _test_scores(run, name, warnings)
     of_best = index.scores_of(best, engine)
-    scores = {shown: round(of_best[key], 2) for key, shown in _VALID.items() if key in of_best}
+    scores = {shown: round(of_best[key], 2) for key, shown in VALID_SCORES.items() if key in of_best}
     weights = None if best is None else run.checkpoint(best)
     records = read_metrics(run.metrics) if run.metrics.exists() else []
     trained = [record for record in records if record.get("kind") == "train"]

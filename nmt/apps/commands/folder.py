@@ -13,6 +13,7 @@ from typing import Any
 
 from nmt.apps.recipes.corpora import language_in
 from nmt.apps.recipes.suggestion import summary
+from nmt.artifacts.run_records import VALID_SCORES
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted
 from nmt.base.files import read_at_most
@@ -23,7 +24,6 @@ from nmt.evaluation.scorings import num_scorings
 
 Found = dict[str, tuple[str, str]]  # by name: what is said of it, and the next command for it, if any
 _MAX_BYTES = 10_000_000  # of a configuration
-_METRICS = {"bleu": "BLEU", "chrf": "chrF2"}
 
 
 def describe_folder(folder: Path) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _runs(folder: Path) -> Found:
             found[name] = f"damaged: {error.message}", ""
             continue
         valid = index.scores_of(index.best)
-        scores = [f"valid {metric} {valid[key]:.2f}" for key, metric in _METRICS.items() if key in valid]
+        scores = [f"{score} {valid[key]:.2f}" for key, score in VALID_SCORES.items() if key in valid]
         if tested is not None:
             scores += [f"test {metric} {score.value:.2f}" for metric, score in tested.scores.items()]
         found[name] = ", ".join([*(scores or ["no checkpoint yet"]), *state]), step

@@ -12,6 +12,7 @@ from nmt.apps.interop.m2m100_vocabulary import read_m2m100_vocabularies
 from nmt.apps.interop.supported import Toolkit, refuse_unsupported
 from nmt.artifacts.find_model import find_run
 from nmt.artifacts.packed import PACK_INFO
+from nmt.artifacts.run_records import VALID_SCORES
 from nmt.artifacts.rundir import RunDir
 from nmt.base.checksum import count_parameters
 from nmt.base.errors import NmtError
@@ -96,8 +97,8 @@ def _describe_hf(folder: HfFolder) -> ModelInfo:
 def _scores(run: RunDir, checkpoint: str) -> dict[str, float]:
     """Return the scores of a checkpoint on the validation set, and on the test set if `nmt eval` saved them."""
     valid = run.index().scores_of(checkpoint)
-    scores = {f"valid {name}": value for name, value in valid.items() if math.isfinite(value)}
-    if (evaluation := run.evaluation(checkpoint)) is not None:
+    scores = {VALID_SCORES.get(name, f"valid {name}"): value for name, value in valid.items() if math.isfinite(value)}
+    if evaluation := run.evaluation(checkpoint):
         scores |= {f"test {name}": score.value for name, score in evaluation.scores.items()}
     return scores
 

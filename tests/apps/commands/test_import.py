@@ -47,7 +47,7 @@ def test_info_describes_a_folder_as_text_and_as_json(tmp_path, monkeypatch, caps
     lines = printed.splitlines()
     assert lines[1:3] == ["kind       run", "languages  en-de"]
     assert lines[6:] == [
-        "scores     valid bleu 12.50",
+        "scores     valid BLEU 12.50",
         "license    not named in README.md",
         "nmt export ctranslate2  possible",
         "nmt export hf           transformers has no post-norm translation model with model.activation: swiglu",
@@ -55,5 +55,5 @@ def test_info_describes_a_folder_as_text_and_as_json(tmp_path, monkeypatch, caps
     found = json.loads(invoke(monkeypatch, capsys, "info", str(run.path), "--json")[1])
     assert found["kind"] == "run"
     assert found["vocabulary"]["joint"] > 300
-    assert found["scores"] == {"valid bleu": 12.5}
+    assert found["scores"] == {"valid BLEU": 12.5}
     assert invoke(monkeypatch, capsys, "info", str(tmp_path / "none"))[0] == 1

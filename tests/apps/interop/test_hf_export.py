@@ -79,7 +79,7 @@ def test_a_description_says_what_each_folder_is_and_what_it_can_become(run, tmp_
     assert found.languages == folder.languages == ["en-de"]
     assert found.license == folder.license == "apache-2.0"
     assert found.parameters == folder.parameters
-    assert found.scores == {"valid bleu": 12.5}
+    assert found.scores == {"valid BLEU": 12.5}
     assert found.can_become == {"nmt export ctranslate2": None, "nmt export hf": None}
     other = describe_model(str(make_run(tmp_path / "other", norm="rms").path))
     assert other.can_become["nmt export hf"] == "transformers has no post-norm translation model with model.norm: rms"
