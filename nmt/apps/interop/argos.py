@@ -6,15 +6,12 @@ CTranslate2 model in `model/`, and `sentencepiece.model` for both sides.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
-import torch
-
-from nmt.apps.interop.ctranslate2 import write_ctranslate2
 from nmt.apps.interop.export import export_ctranslate2
 from nmt.apps.interop.export_folder import Quantization
-from nmt.artifacts.checkpoint import load_model
 from nmt.artifacts.packed import zip_folder
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
@@ -23,7 +20,6 @@ from nmt.config import Config
 from nmt.data.text.tags import language_tags
 from nmt.data.tokens.tokenizer import TokenizerPair
 from nmt.evaluation.model_card import share_card
-from nmt.model.positions import sinusoidal_positions
 
 ARGOS_VERSION = "1.9.0"  # the version of Argos Translate declared in the package: the first one with this layout
 
@@ -42,15 +38,14 @@ def export_argos(run: RunDir, out: Path, quantization: Quantization = "int8") ->
     tokenizers = TokenizerPair.load(run.tokenizer)
     _refuse_unsupported(run, config, tokenizers)
     with tempfile.TemporaryDirectory(prefix="nmt-") as name:
-        export_ctranslate2(run, Path(name, "checked"), quantization=quantization)
         direction = config.data.directions[0]
         folder = Path(name, "zip", f"translate-{direction.src}_{direction.tgt}-{_PACKAGE_VERSION.replace('.', '_')}")
-        (folder / "model").mkdir(parents=True)
-        model = load_model(run, tokenizers, torch.device("cpu"))
-        for embedding in (model.src_embedding, model.tgt_embedding):
-            if embedding.sinusoidal is not None and len(embedding.sinusoidal) <= MAX_TOKENS:
-                embedding.sinusoidal = sinusoidal_positions(MAX_TOKENS + 1, model.config.d_model)
-        write_ctranslate2(model, tokenizers, folder / "model", quantization)
+        folder.mkdir(parents=True)
+        model = folder / "model"
+        export_ctranslate2(run, model, quantization=quantization, num_positions=MAX_TOKENS + 1)
+        shutil.rmtree(model / "tokenizer")
+        for other in ("README.md", "export.json"):
+            (model / other).unlink(missing_ok=True)
         (folder / "sentencepiece.model").write_bytes(tokenizers.src.model_bytes)
         metadata = {
             "type": "translate",

@@ -6,18 +6,43 @@ names mean the same in both. No other toolkit is involved.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from nmt.apps.interop.export_folder import Quantization
 from nmt.data.tokens.tokenizer import TokenizerPair
-from nmt.model.attention import MultiHeadAttention
-from nmt.model.layers import NORM_EPS, DecoderLayer, EncoderLayer, FeedForward
-from nmt.model.transformer import Embedding, Transformer
+from nmt.model.layers import NORM_EPS
+from nmt.model.transformer import Transformer
+
+_THEIR_NAMES = {
+    ".": "/",
+    "src_embedding/tokens": "encoder/embeddings_0",
+    "tgt_embedding/tokens": "decoder/embeddings",
+    "_layers/": "/layer_",
+    "encoder_norm": "encoder/layer_norm",
+    "decoder_norm": "decoder/layer_norm",
+    "query_norm": "q_norm",
+    "key_norm": "k_norm",
+    "self_residual/norm": "self_attention/layer_norm",
+    "cross_residual/norm": "attention/layer_norm",
+    "feed_forward_residual/norm": "ffn/layer_norm",
+    "norm/weight": "norm/gamma",
+    "norm/bias": "norm/beta",
+    "query_proj": "linear_0",
+    "self_attention/key_value_proj": "self_attention/linear_0",
+    "self_attention/output_proj": "self_attention/linear_1",
+    "cross_attention/key_value_proj": "cross_attention/linear_1",
+    "cross_attention/output_proj": "cross_attention/linear_2",
+    "cross_attention": "attention",
+    "feed_forward/input_proj": "ffn/linear_0",
+    "feed_forward/output_proj": "ffn/linear_1",
+    "output_proj": "decoder/projection",
+}
+"""Parts of our names, with those of CTranslate2 that replace them, in this order. What gets one name is joined."""
 
 
 def write_ctranslate2(
@@ -41,6 +66,7 @@ def _make_spec(model: Transformer) -> Any:
     from ctranslate2.specs import TransformerSpec
     from ctranslate2.specs.attention_spec import MultiHeadAttentionSpec
     from ctranslate2.specs.common_spec import Activation
+    from ctranslate2.specs.model_spec import index_spec
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec, TransformerEncoderSpec
 
     config = model.config
@@ -60,81 +86,33 @@ def _make_spec(model: Transformer) -> Any:
     decoder = TransformerDecoderSpec(
         config.decoder_layers, config.num_heads, alignment_layer=-1, alignment_heads=config.num_heads, **options
     )
-    _set_embedding(encoder.embeddings[0], encoder, model.src_embedding)
-    _set_embedding(decoder.embeddings, decoder, model.tgt_embedding)
-    for made, encoder_layer in zip(encoder.layer, cast("list[EncoderLayer]", model.encoder_layers), strict=True):
-        _set_layer(made, encoder_layer)
-    for made, decoder_layer in zip(decoder.layer, cast("list[DecoderLayer]", model.decoder_layers), strict=True):
-        _set_layer(made, decoder_layer)
-        made.attention = MultiHeadAttentionSpec(rms_norm=options["rms_norm"])  # without norms of queries and keys
-        _set_attention(made.attention, decoder_layer.cross_attention, decoder_layer.cross_residual.norm)
-    if options["pre_norm"]:
-        _set_norm(encoder.layer_norm, model.encoder_norm)
-        _set_norm(decoder.layer_norm, model.decoder_norm)
-    decoder.projection.weight = _array(model.output_proj.weight)
-    if config.output_bias:
-        decoder.projection.bias = _array(model.output_proj.bias)
-    return TransformerSpec(encoder, decoder)
+    for layer in decoder.layer:
+        layer.attention = MultiHeadAttentionSpec(rms_norm=options["rms_norm"])  # without norms of queries and keys
+    spec = TransformerSpec(encoder, decoder)
+    for name, parts in _tensors(model).items():
+        layer, _, variable = name.rpartition("/")
+        # Copied, because CTranslate2 quantizes in place.
+        setattr(index_spec(spec, layer), variable, np.concatenate([part.float().cpu().numpy() for part in parts]))
+    return spec
 
 
-def _array(tensor: Tensor) -> NDArray[np.float32]:
-    # Copy, because CTranslate2 quantizes in place.
-    return tensor.detach().float().cpu().numpy().copy()
-
-
-def _set_embedding(embeddings: Any, stack: Any, embedding: Embedding) -> None:
-    """Set the token table and, unless positions are rotary, their table; CTranslate2 scales by sqrt(D), as we do."""
-    embeddings.weight = _array(embedding.tokens.weight)
-    # Write the table: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
-    table = embedding.sinusoidal if embedding.learned is None else embedding.learned.weight
-    if table is not None:
-        # One more row: CTranslate2 also scores eos after a target of maximum length, where we drop the score.
-        stack.position_encodings.encodings = np.concatenate([_array(table), _array(table[-1:])])
-
-
-def _set_norm(made: Any, norm: nn.Module) -> None:
-    made.gamma = _array(norm.weight)  # type: ignore[arg-type]
-    if isinstance(norm, nn.LayerNorm):
-        made.beta = _array(norm.bias)
-
-
-def _set_linear(made: Any, *parts: nn.Linear) -> None:
-    """Concatenate `parts` into one linear layer."""
-    made.weight = np.concatenate([_array(part.weight) for part in parts])
-    made.bias = np.concatenate([_array(part.bias) for part in parts])
-
-
-def _set_layer(made: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    """Set the variables that encoder and decoder layers share."""
-    _set_attention(made.self_attention, layer.self_attention, layer.self_residual.norm)
-    _set_feed_forward(made.ffn, layer.feed_forward, layer.feed_forward_residual.norm)
-
-
-def _set_attention(made: Any, attention: MultiHeadAttention, norm: nn.Module) -> None:
-    _set_norm(made.layer_norm, norm)
-    query = attention.query_proj
-    key_value = attention.key_value_proj
-    output = attention.output_proj
-    if len(made.linear) == 2:  # of self-attention
-        _set_linear(made.linear[0], query, key_value)
-    else:
-        _set_linear(made.linear[0], query)
-        _set_linear(made.linear[1], key_value)
-    _set_linear(made.linear[-1], output)
-    if attention.query_norm is not None and attention.key_norm is not None:
-        _set_norm(made.q_norm, attention.query_norm)
-        _set_norm(made.k_norm, attention.key_norm)
-
-
-def _set_feed_forward(made: Any, feed_forward: FeedForward, norm: nn.Module) -> None:
-    _set_norm(made.layer_norm, norm)
-    _set_linear(made.linear_1, feed_forward.output_proj)
-    if not feed_forward.gated:
-        _set_linear(made.linear_0, feed_forward.input_proj)
-        return
-    weight = feed_forward.input_proj.weight.chunk(2)
-    bias = feed_forward.input_proj.bias.chunk(2)
-    # The activation applies to the first half of our outputs, not to the second.
-    for linear, half_weight, half_bias in zip((made.linear_0, made.linear_0_noact), weight, bias, strict=True):
-        linear.weight = _array(half_weight)
-        linear.bias = _array(half_bias)
+def _tensors(model: Transformer) -> dict[str, list[Tensor]]:
+    """Return the parts of each tensor of CTranslate2's, by its name there."""
+    found: defaultdict[str, list[Tensor]] = defaultdict(list)
+    for name, tensor in model.state_dict().items():
+        if ".learned." in name:
+            continue
+        for ours, theirs in _THEIR_NAMES.items():
+            name = name.replace(ours, theirs)
+        if model.config.activation == "swiglu" and "ffn/linear_0" in name:
+            # The activation applies to the first half of our outputs, not to the second.
+            tensor, second = tensor.chunk(2)
+            found[name.replace("linear_0", "linear_0_noact")].append(second)
+        found[name].append(tensor)
+    for stack, embedding in (("encoder", model.src_embedding), ("decoder", model.tgt_embedding)):
+        # The table: CTranslate2's own sinusoids have all sines before all cosines; ours alternate.
+        table = embedding.sinusoidal if embedding.learned is None else embedding.learned.weight.detach()
+        if table is not None:
+            # One more row: CTranslate2 also scores eos after a target of maximum length, where we drop the score.
+            found[f"{stack}/position_encodings/encodings"] = [table, table[-1:]]
+    return found

@@ -31,6 +31,7 @@ from nmt.evaluation import score_sets
 from nmt.evaluation.model_card import share_card
 from nmt.evaluation.scores import MetricScore
 from nmt.evaluation.test_sets import on_lines, translate_set
+from nmt.model.positions import sinusoidal_positions
 from nmt.translation import LanguagePair, Translator
 
 log = logging.getLogger(__name__)
@@ -40,9 +41,12 @@ LOSS_WARNED_OF = 0.5  # BLEU
 _MAX_RANDOM_TOKENS = 30
 
 
-def export_ctranslate2(run: RunDir, out: Path, *, quantization: Quantization = "none", overwrite: bool = False) -> None:
+def export_ctranslate2(
+    run: RunDir, out: Path, *, quantization: Quantization = "none", overwrite: bool = False, num_positions: int = 0
+) -> None:
     """Export the best model of `run` to the folder `out`, which appears only after the export was found to agree.
 
+    A table of sinusoids has at least `num_positions`.
     NmtError if CTranslate2 is not installed; RunError if it cannot run such a model, if `out` exists and may not be
     replaced, if the run has no sentences to check the export with, or if the export does not agree.
     """
@@ -52,6 +56,9 @@ def export_ctranslate2(run: RunDir, out: Path, *, quantization: Quantization = "
     with new_folder(out, replace=partial(refuse_existing_export, overwrite=overwrite)) as folder:
         tokenizers = TokenizerPair.load(run.tokenizer)
         model = load_model(run, tokenizers, torch.device("cpu"))
+        for embedding in (model.src_embedding, model.tgt_embedding):
+            if embedding.sinusoidal is not None and len(embedding.sinusoidal) < num_positions:
+                embedding.sinusoidal = sinusoidal_positions(num_positions, config.model.d_model)
         write_ctranslate2(model, tokenizers, folder, quantization)
         tokenizers.save(folder / "tokenizer")
         if run.card.is_file():
