@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
 from importlib.resources import files
-from itertools import chain
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.applications import Starlette
@@ -64,22 +63,24 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
     access = Access(keys, settings.rate_limit, metrics)
     service = Service(models, settings, metrics, keys)
 
+    @Operation("/spec", is_public=True)
     async def answer_spec(request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe these operations, in OpenAPI 3.1."""
         return specification(routes, service.routes)
 
+    @Operation("/metrics", writes=["text/plain"])
     async def answer_metrics(request: Request, body: Fields, client: bytes) -> Response:
         """Send metrics for Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     documents = Files(service)
     apis = LibreTranslate(service, access), documents, OpenAI(service), DeepL(service, documents)
-    operations = [
-        *chain.from_iterable(api.operations for api in apis),
-        Operation("/spec", answer_spec, is_public=True),
-        Operation("/metrics", answer_metrics, writes=["text/plain"]),
+    handlers = [getattr(api, name) for api in apis for name in vars(type(api))]
+    routes = [
+        (operation, operation.route(handler, access, settings, service.turns))
+        for handler in (*handlers, answer_spec, answer_metrics)
+        for operation in getattr(handler, "operations", ())
     ]
-    routes = [(operation, operation.route(access, settings, service.turns)) for operation in operations]
     middleware = [Middleware(_Watch, metrics=metrics, timeout=settings.timeout, access_log=access_log)]
     if settings.allow_origin:
         # All headers: clients for browsers send some of their own. No cookie lets anyone in.
@@ -126,9 +127,9 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
         gc.unfreeze()
         asyncio.get_running_loop().call_later(settings.timeout, gc.collect)  # the old models, if no request has them
 
-    handlers = dict.fromkeys((HTTPException, ClientDisconnect, Exception), _answer_error)
+    on_errors = dict.fromkeys((HTTPException, ClientDisconnect, Exception), _answer_error)
     paths = [*(route for _, route in routes), *map(_page_route, _PAGE)]
-    app = Starlette(routes=paths, middleware=middleware, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=paths, middleware=middleware, exception_handlers=on_errors, lifespan=lifespan)
     app.state.reload = reload
     return app
 

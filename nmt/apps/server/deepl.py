@@ -94,40 +94,7 @@ class DeepL:
         self._glossaries: dict[tuple[bytes, str], _Kept] = {}  # by client and id
         self._num_characters: Counter[bytes] = Counter()
 
-    @property
-    def operations(self) -> list[Operation]:
-        """The paths, each with its handler."""
-        document = "/v2/document/{id}"
-        both = ["GET", "POST"]
-        glossaries = [
-            operation
-            for path in ("/v2/glossaries", "/v3/glossaries")
-            for operation in (
-                Operation(path, self.list_glossaries),
-                Operation(f"{path}/{{id}}", self.glossary),
-                Operation(f"{path}/{{id}}", self.delete_glossary, methods=["DELETE"]),
-            )
-        ]
-        new = "/v3/glossaries/{id}"
-        dictionaries = "/v3/glossaries/{id}/dictionaries"
-        return [
-            Operation("/v2/translate", self.translate, DeepLBody),
-            Operation("/v2/document", self.upload, DeepLFile, reads=[MULTIPART]),
-            Operation(document, self.status, DeepLKey),
-            Operation(f"{document}/result", self.download, DeepLKey, writes=[BYTES]),
-            Operation("/v2/glossaries", self.create_glossary, DeepLGlossary),
-            Operation("/v3/glossaries", self.create_glossary, DeepLGlossaries),
-            *glossaries,
-            Operation(new, self.change_glossary, DeepLChange, methods=["PATCH"]),
-            Operation("/v2/glossaries/{id}/entries", self.entries, writes=[_TABLE]),
-            Operation("/v3/glossaries/{id}/entries", self.dictionary),
-            Operation(dictionaries, self.dictionary, methods=["DELETE"]),
-            Operation(dictionaries, self.replace_dictionary, DeepLTerms, methods=["PUT"]),
-            Operation("/v2/glossary-language-pairs", self.glossary_pairs),
-            Operation("/v2/languages", self.languages, DeepLLanguages, list[dict[str, Any]], methods=both),
-            Operation("/v2/usage", self.usage, answer=dict[str, int], methods=both),
-        ]
-
+    @Operation("/v2/translate", DeepLBody)
     async def translate(self, request: Request, body: DeepLBody, client: bytes) -> dict[str, object]:
         """Translate a text, or several; with `tag_handling`, keep their tags."""
         texts = as_list(body.text)
@@ -156,6 +123,7 @@ class DeepL:
             for text, src, each in zip(texts, sources, translated, strict=True)
         ]}  # fmt: skip
 
+    @Operation("/v2/document", DeepLFile, reads=[MULTIPART])
     async def upload(self, request: Request, body: DeepLFile, client: bytes) -> dict[str, object]:
         """Start to translate a document, and return its id and its key."""
         glossary = self._glossary(client, body)
@@ -172,6 +140,7 @@ class DeepL:
         key = self._documents.add((size, task), size)
         return {"document_id": uuid4().hex, "document_key": key}
 
+    @Operation("/v2/document/{id}", DeepLKey)
     async def status(self, request: Request, body: DeepLKey, client: bytes) -> dict[str, object]:
         """Tell whether a document is translated."""
         num_characters, task = self._documents.find(body.document_key)
@@ -183,6 +152,7 @@ class DeepL:
             return answer | {"status": "error", "error_message": result.detail}
         return answer | {"status": "done", "billed_characters": num_characters}
 
+    @Operation("/v2/document/{id}/result", DeepLKey, writes=[BYTES])
     async def download(self, request: Request, body: DeepLKey, client: bytes) -> Response:
         """Send a translated document."""
         _, task = self._documents.find(body.document_key)
@@ -192,6 +162,8 @@ class DeepL:
             raise result
         return Response(result, media_type=BYTES)
 
+    @Operation("/v2/glossaries", DeepLGlossary)
+    @Operation("/v3/glossaries", DeepLGlossaries)
     async def create_glossary(self, request: Request, body: DeepLGlossary | DeepLGlossaries, client: bytes) -> Response:
         """Keep a glossary."""
         terms = self._with_terms({}, [body] if isinstance(body, DeepLGlossary) else body.dictionaries)
@@ -204,21 +176,28 @@ class DeepL:
         kept = self._glossaries[client, number] = _Kept(facts, terms)
         return as_json(kept.about(), 201)
 
+    @Operation("/v2/glossaries")
+    @Operation("/v3/glossaries")
     async def list_glossaries(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the glossaries of the client; for version 2, those of one direction."""
         own = [kept.about() for (owner, _), kept in self._glossaries.items() if owner == client]
         return {"glossaries": [about for about in own if request.url.path.startswith("/v3/") or "source_lang" in about]}
 
+    @Operation("/v2/glossaries/{id}")
+    @Operation("/v3/glossaries/{id}")
     async def glossary(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe a glossary."""
         return self._find_glossary(client, request.path_params["id"]).about()
 
+    @Operation("/v2/glossaries/{id}", methods=["DELETE"])
+    @Operation("/v3/glossaries/{id}", methods=["DELETE"])
     async def delete_glossary(self, request: Request, body: Fields, client: bytes) -> Response:
         """Delete a glossary."""
         self._find_glossary(client, number := request.path_params["id"])
         del self._glossaries[client, number]
         return Response(status_code=204)
 
+    @Operation("/v3/glossaries/{id}", DeepLChange, methods=["PATCH"])
     async def change_glossary(self, request: Request, body: DeepLChange, client: bytes) -> dict[str, object]:
         """Rename a glossary, or add terms to it."""
         kept = self._find_glossary(client, request.path_params["id"])
@@ -226,18 +205,14 @@ class DeepL:
         kept.facts["name"] = body.name or kept.facts["name"]
         return kept.about()
 
-    async def replace_dictionary(self, request: Request, body: DeepLTerms, client: bytes) -> dict[str, object]:
-        """Replace the terms of a glossary in one direction."""
-        kept = self._find_glossary(client, request.path_params["id"])
-        terms = self._with_terms({}, [body])
-        kept.terms.update(terms)
-        return _about(*terms.popitem())
-
+    @Operation("/v2/glossaries/{id}/entries", writes=[_TABLE])
     async def entries(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send the terms of a glossary, one per line, with a tab before each translation."""
         kept = self._find_glossary(client, request.path_params["id"])
         return Response("\n".join(map(_table, kept.terms.values())), media_type=_TABLE)
 
+    @Operation("/v3/glossaries/{id}/entries")
+    @Operation("/v3/glossaries/{id}/dictionaries", methods=["DELETE"])
     async def dictionary(self, request: Request, body: Fields, client: bytes) -> dict[str, object] | Response:
         """Send the terms of a glossary in the direction that the query names, or delete them."""
         kept = self._find_glossary(client, request.path_params["id"])
@@ -250,6 +225,15 @@ class DeepL:
             return Response(status_code=204)
         return {"dictionaries": [_about(direction, terms) | {"entries": _table(terms), "entries_format": "tsv"}]}
 
+    @Operation("/v3/glossaries/{id}/dictionaries", DeepLTerms, methods=["PUT"])
+    async def replace_dictionary(self, request: Request, body: DeepLTerms, client: bytes) -> dict[str, object]:
+        """Replace the terms of a glossary in one direction."""
+        kept = self._find_glossary(client, request.path_params["id"])
+        terms = self._with_terms({}, [body])
+        kept.terms.update(terms)
+        return _about(*terms.popitem())
+
+    @Operation("/v2/glossary-language-pairs")
     async def glossary_pairs(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the directions for which there may be glossaries: all."""
         pairs = dict.fromkeys(
@@ -257,6 +241,7 @@ class DeepL:
         )
         return {"supported_languages": [{"source_lang": src, "target_lang": tgt} for src, tgt in pairs]}
 
+    @Operation("/v2/languages", DeepLLanguages, list[dict[str, Any]], methods=["GET", "POST"])
     async def languages(self, request: Request, body: DeepLLanguages, client: bytes) -> list[dict[str, object]]:
         """List the source languages, or of `type` target the target languages."""
         if body.type == "source":
@@ -274,6 +259,7 @@ class DeepL:
             for code in _VARIANTS.get(target, [target])
         ]
 
+    @Operation("/v2/usage", answer=dict[str, int], methods=["GET", "POST"])
     async def usage(self, request: Request, body: Fields, client: bytes) -> dict[str, int]:
         """Count the characters that the client has sent since the server started."""
         return {"character_count": self._num_characters[client], "character_limit": _NO_LIMIT}

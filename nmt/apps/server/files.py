@@ -79,15 +79,8 @@ class Files:
         self._translated: Kept[tuple[str, bytes]] = Kept()  # names and contents
         self._threads = Threads(_NUM_THREADS)
 
-    @property
-    def operations(self) -> list[Operation]:
-        """The paths, each with its handler."""
-        return [
-            Operation("/translate_file", self.translate, FileBody, TranslatedFile, [MULTIPART]),
-            Operation("/translate_document", self.translate, DocumentBody, TranslatedDocument, [MULTIPART]),
-            Operation("/download_file/{key}", self.download, writes=[BYTES]),
-        ]
-
+    @Operation("/translate_file", FileBody, TranslatedFile, [MULTIPART])
+    @Operation("/translate_document", DocumentBody, TranslatedDocument, [MULTIPART])
     async def translate(self, request: Request, body: FileBody, client: bytes) -> dict[str, object]:
         """Translate a document, and return its download URL."""
         form = DocumentBody(**dict(body))
@@ -106,6 +99,7 @@ class Files:
             **({"detectedLanguage": detected[0]} if detected else {}),
         }
 
+    @Operation("/download_file/{key}", writes=[BYTES])
     async def download(self, request: Request, body: Fields, client: bytes) -> Response:
         """Send a translated document, or a list of translations."""
         name, content = self._translated.find(request.path_params["key"])

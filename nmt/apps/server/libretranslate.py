@@ -28,18 +28,7 @@ class LibreTranslate:
         self._service = service
         self._access = access
 
-    @property
-    def operations(self) -> list[Operation]:
-        """The paths, each with its handler."""
-        return [
-            Operation("/translate", self.translate, TranslateBody, Translated, writes=[JSON, LINES]),
-            Operation("/suggest", self.suggest, SuggestBody, dict[str, bool]),
-            Operation("/detect", self.detect, DetectBody, list[Detection]),
-            Operation("/languages", self.languages, answer=list[Language], is_public=True),
-            Operation("/frontend/settings", self.settings, is_public=True),
-            Operation("/health", self.health, answer=dict[str, str], is_public=True),
-        ]
-
+    @Operation("/translate", TranslateBody, Translated, writes=[JSON, LINES])
     async def translate(self, request: Request, body: TranslateBody, client: bytes) -> Translated | Response:
         """Translate a text or a list of texts."""
         texts = as_list(body.q)
@@ -62,17 +51,20 @@ class LibreTranslate:
             work = self._service.translate(routed, body.alternatives)
         return _answer(body, await unless_gone(request, work), detected)
 
+    @Operation("/suggest", SuggestBody, dict[str, bool])
     async def suggest(self, request: Request, body: SuggestBody, client: bytes) -> dict[str, bool]:
         """Keep a correction."""
         self._service.check_size([body.q, body.s])
         await self._service.correct(client, Direction(body.source, body.target), body.q, body.s)
         return {"success": True}
 
+    @Operation("/detect", DetectBody, list[Detection])
     async def detect(self, request: Request, body: DetectBody, client: bytes) -> list[Detection]:
         """Detect the language of a text."""
         self._service.check_size([body.q])
         return self._service.routes.detector.detect(body.q)
 
+    @Operation("/languages", answer=list[Language], is_public=True)
     async def languages(self, request: Request, body: Fields, client: bytes) -> list[Language]:
         """List the source languages, each with its target languages."""
         targets: dict[str, list[str]] = {}
@@ -81,6 +73,7 @@ class LibreTranslate:
         codes = dict.fromkeys([*targets, *self._service.routes.targets])
         return [Language(code=c, name=english_name(c), targets=targets.get(c, [])) for c in codes]
 
+    @Operation("/frontend/settings", is_public=True)
     async def settings(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Return the settings for the web page."""
         directions = self._service.routes.models.directions
@@ -103,6 +96,7 @@ class LibreTranslate:
             },
         }
 
+    @Operation("/health", answer=dict[str, str], is_public=True)
     async def health(self, request: Request, body: Fields, client: bytes) -> dict[str, str]:
         """Report that the server is running."""
         return {"status": "ok"}

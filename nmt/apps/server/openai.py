@@ -32,28 +32,18 @@ class OpenAI:
         self._service = service
         self._created = int(time.time())
 
-    @property
-    def operations(self) -> list[Operation]:
-        """The paths, each with its handler."""
-        reads = [JSON]
-        writes = [JSON, EVENTS]
-        return [
-            Operation("/v1/models", self.models),
-            Operation("/v1/models/{model:path}", self.model),
-            Operation("/v1/chat/completions", self.complete, ChatBody, reads=reads, writes=writes),
-            Operation("/v1/completions", self.complete_prompt, PromptBody, reads=reads, writes=writes),
-            Operation("/v1/responses", self.respond, ResponseBody, reads=reads, writes=writes),
-        ]
-
+    @Operation("/v1/models")
     async def models(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """List the models: one per direction, by the name of its folder and by its languages."""
         return {"object": "list", "data": [self._describe(name) for name in self._service.routes.models.names]}
 
+    @Operation("/v1/models/{model:path}")
     async def model(self, request: Request, body: Fields, client: bytes) -> dict[str, object]:
         """Describe one model."""
         self._find(name := request.path_params["model"])
         return self._describe(name)
 
+    @Operation("/v1/chat/completions", ChatBody, reads=[JSON], writes=[JSON, EVENTS])
     async def complete(self, request: Request, body: ChatBody, client: bytes) -> dict[str, object] | Response:
         """Translate the last user message."""
         (routed,) = self._route(client, body.model, [_last_of_user(body.messages)])
@@ -65,6 +55,7 @@ class OpenAI:
         (translated,) = await unless_gone(request, self._service.translate([routed], num_alternatives))
         return self._completion(body.model, translated)
 
+    @Operation("/v1/completions", PromptBody, reads=[JSON], writes=[JSON, EVENTS])
     async def complete_prompt(self, request: Request, body: PromptBody, client: bytes) -> dict[str, object] | Response:
         """Translate one prompt or several."""
         routed = self._route(client, body.model, as_list(body.prompt))
@@ -79,6 +70,7 @@ class OpenAI:
             return answer
         return Response(_sent(answer) + _DONE, media_type=EVENTS)
 
+    @Operation("/v1/responses", ResponseBody, reads=[JSON], writes=[JSON, EVENTS])
     async def respond(self, request: Request, body: ResponseBody, client: bytes) -> dict[str, object] | Response:
         """Translate the input, or the last user message in it."""
         text = body.input if isinstance(body.input, str) else _last_of_user(body.input)

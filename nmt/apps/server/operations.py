@@ -6,7 +6,8 @@ An operation reads and checks a request before its handler is called, and writes
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 from starlette.requests import Request
@@ -27,11 +28,14 @@ BYTES = "application/octet-stream"
 FIELDS = (JSON, FORM, MULTIPART)  # as which most bodies may be sent
 
 
-class Operation(NamedTuple):
-    """A path of the server. The docstring of its handler opens with what it does."""
+Handler = TypeVar("Handler", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A path of the server. It marks its handler, the docstring of which opens with what the operation does."""
 
     path: str
-    handle: Callable[[Request, Any, bytes], Awaitable[object]]  # of the fields of its body and its client
     body: type[Fields] = Fields
     answer: Any = dict[str, Any]  # its type in JSON
     reads: Sequence[str] = FIELDS  # media types of the body, if there is one
@@ -39,13 +43,24 @@ class Operation(NamedTuple):
     methods: Sequence[str] = ()  # default: POST with a body, else GET
     is_public: bool = False  # needs no key
 
+    def __call__(self, handle: Handler) -> Handler:
+        """Mark the handler of this operation, which may have several."""
+        vars(handle).setdefault("operations", []).insert(0, self)
+        return handle
+
     @property
     def has_body(self) -> bool:
         """True if it reads more than a key."""
         return self.body is not Fields
 
-    def route(self, access: Access, settings: Settings, turns: Turns) -> Route:
-        """Return the route of requests within the limits of `access` and `settings`."""
+    def route(
+        self,
+        handle: Callable[[Request, Any, bytes], Awaitable[object]],  # of the fields of a body, and of a client
+        access: Access,
+        settings: Settings,
+        turns: Turns,
+    ) -> Route:
+        """Return the route of requests to `handle` within the limits of `access` and `settings`."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -55,9 +70,10 @@ class Operation(NamedTuple):
                     access.check(request)  # who has no key, learns no more than that
                 raise
             client = b"" if self.is_public else access.check(request, body.api_key)
-            answer = await self.handle(request, body, client)
+            answer = await handle(request, body, client)
             return answer if isinstance(answer, Response) else as_json(answer)
 
+        answer.__doc__ = handle.__doc__
         return Route(self.path, answer, methods=self.methods or ["POST" if self.has_body else "GET"])
 
 
@@ -74,7 +90,7 @@ def specification(routes: Sequence[tuple[Operation, Route]], offered: Routes) ->
         text = {"schema": {"type": "string"}}
         written = {media: {"schema": answer} if media == JSON else text for media in operation.writes}
         described: dict[str, object] = {
-            "summary": (operation.handle.__doc__ or "").partition("\n")[0].rstrip("."),
+            "summary": (route.endpoint.__doc__ or "").partition("\n")[0].rstrip("."),
             "parameters": [{"name": name, "in": "path", "required": True, **text} for name in route.param_convertors],
             "responses": {
                 "200": {"description": "The answer", "content": written},
