@@ -75,6 +75,7 @@ def make_app(models: Models, settings: Settings, keys: Mapping[bytes, Key], metr
 
     documents = Files(service)
     apis = LibreTranslate(service, access), documents, OpenAI(service), DeepL(service, documents)
+    # Of all names, those that an operation marks are handlers.
     handlers = [getattr(api, name) for api in apis for name in vars(type(api))]
     routes = [
         (operation, operation.route(handler, access, settings, service.turns))

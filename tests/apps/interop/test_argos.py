@@ -15,6 +15,7 @@ import pytest
 import sentencepiece
 
 from nmt import Translator
+from nmt.apps.interop import export
 from nmt.apps.interop.argos import MAX_TOKENS, export_argos
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
@@ -50,6 +51,20 @@ def package(run, tmp_path_factory) -> Path:
 def names_in(path: Path) -> list[str]:
     with zipfile.ZipFile(path) as archive:
         return archive.namelist()
+
+
+def test_the_model_in_a_package_is_the_one_that_was_checked(run, tmp_path, monkeypatch):
+    checked = []
+    engine = export.CTranslate2Engine
+
+    def load(folder, *others):
+        checked.append((folder / "model.bin").read_bytes())
+        return engine(folder, *others)
+
+    monkeypatch.setattr(export, "CTranslate2Engine", load)
+    export_argos(run, tmp_path / "a.argosmodel", "int8")
+    with zipfile.ZipFile(tmp_path / "a.argosmodel") as archive:
+        assert checked == [archive.read(f"{FOLDER}/model/model.bin")]
 
 
 def test_a_package_has_the_layout_of_argos_translate(package, run):
