@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 import yaml
 
+from nmt.config import Config
 from nmt.config.faults import every_section, foreign_names
 
 ROOT = Path(__file__).parents[2]
@@ -123,3 +125,41 @@ def test_the_names_in_the_table_of_other_toolkits_lead_to_their_keys():
         assert known.issuperset(named), keys
         words = {word.replace("-", "_") for cell in others for word in re.findall(r"`([\w-]+)`", cell)}
         assert all(foreign_names().get(word) in named for word in words - own - {"lang"}), (keys, words)
+
+
+USED = [page for page in PAGES if page.parent.name not in ("log", "decisions")]
+
+
+def test_every_option_that_a_page_gives_a_command_is_one_of_it():
+    reference = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8").split("\n## `nmt ")[1:]
+    options = {part.partition("`")[0]: set(re.findall(r"--[a-z][\w-]*", part)) for part in reference}
+    names = "|".join(sorted(options, key=len, reverse=True))
+    command = re.compile(rf"\bnmt ({names})\b((?:\\\n|[^|;`#\n])*)")
+    seen = 0
+    for page in {*USED} - {DOCS / "how-to" / "benchmark.md"}:  # whose programs have options of their own
+        for match in command.finditer(page.read_text(encoding="utf-8")):
+            given = set(re.findall(r"(?<![\w-])--[a-z][\w-]*", match[2]))
+            assert given <= options[match[1]] | {"--help"}, (page.name, match[0])
+            seen += len(given)
+    assert seen > 300
+
+
+def test_every_configuration_on_a_page_is_read():
+    read = 0
+    for page in USED:
+        for block in re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            given = yaml.safe_load(dedent(block))
+            sections = {"data": given} if "train" in given else given
+            data = {"src_lang": "de", "tgt_lang": "en", "train": {"tsv": "pairs.tsv"}, **sections.pop("data", {})}
+            Config.model_validate({"data": data, **sections})
+            read += 1
+    assert read > 20
+
+
+def test_every_key_that_a_page_names_exists():
+    known = {".".join((*at, key)) for at, section in every_section() for key in section.model_fields}
+    for page in USED:
+        keys = re.findall(
+            r"[`=\s]((?:data|tokenizer|training|decoding)\.[a-z_]+)(?=[`=: ])", page.read_text(encoding="utf-8")
+        )
+        assert [key for key in keys if key not in known and not key.endswith((".js", ".json"))] == [], page.name
