@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import functools
-import logging
 import math
 import os
 import platform
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from nmt.base.errors import ConfigError
 
-log = logging.getLogger(__name__)
-
 CGROUPS = Path("/sys/fs/cgroup")
 OWN_CGROUP = Path("/proc/self/cgroup")
 """The control groups of Linux, by which Docker and SLURM limit processes, and the file that names those of this one."""
 
-BUSY = 0.25  # if other processes use this share of the cores' time or more, threads should not spin
+BUSY = 0.25  # if other processes use this share of the cores' time or more, a training takes longer
 
 
 def num_cores() -> int:
@@ -137,41 +132,22 @@ def request_exact_mkl() -> None:
         os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
 
 
-def request_sleeping_threads_if_busy() -> None:
-    """Let torch's threads sleep instead of spin while they wait for each other, if other processes load this machine.
-
-    GNU OpenMP's threads spin by default. On an idle machine, that is a quarter faster. On a busy machine, a spinning
-    thread occupies the core that the thread it waits for needs, and training falls to a tenth of its speed. Sets
-    OMP_WAIT_POLICY in the environment if it is unset. OpenMP reads it once, when torch is imported. It does not change
-    results. Only programs call this, never the library.
-    """
-    if "torch" in sys.modules or num_cores() == 1 or os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}:
-        return
-    if (share := busy_share()) >= BUSY:
-        os.environ["OMP_WAIT_POLICY"] = "passive"
-        log.info(f"other processes use {share:.0%} of this machine: threads sleep while they wait for each other")
+def seconds_waited_for_cores() -> float | None:
+    """Return how long the threads of this process have been ready to run and had no core; None if it is unknown."""
+    try:
+        threads = os.listdir("/proc/self/task")
+    except OSError:
+        return None
+    # Nanoseconds on a core, and in a queue for one; a thread may have ended.
+    queued = [_text_of(Path("/proc/self/task", thread, "schedstat")).split()[1:2] for thread in threads]
+    known = [int(each[0]) for each in queued if each]
+    return sum(known) / 1e9 if known else None
 
 
 def busy_share() -> float:
-    """Measure for a tenth of a second and return the share of this process's cores that others use; 0.0 if unknown."""
-    if (before := _core_ticks()) is None:
-        return 0.0
-    time.sleep(0.1)  # during which this process uses no core
-    busy, idle = (now - then for now, then in zip(_core_ticks() or before, before, strict=True))
-    return busy / (busy + idle) if busy + idle > 0 else 0.0
-
-
-def _core_ticks() -> tuple[int, int] | None:
-    """Return how many ticks the cores of this process were busy and idle since boot; None if not on Linux."""
-    try:
-        names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-        lines = [line.split() for line in Path("/proc/stat").read_text(encoding="ascii").splitlines()]
-    except (AttributeError, OSError):
-        return None
-    # user, nice, system, idle, iowait, irq, softirq, steal; user includes the ticks of guests
-    ticks = [[int(number) for number in line[1:9]] for line in lines if line and line[0] in names]
-    idle = sum(sum(each[3:5]) for each in ticks)
-    return sum(map(sum, ticks)) - idle, idle
+    """Return the share of this machine's cores that programs used or waited for in the last minute; 0.0 if unknown."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return min(1.0, load / (os.cpu_count() or 1))
 
 
 def environment_count(name: str, default: int, *, minimum: int = 0) -> int:

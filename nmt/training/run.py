@@ -47,6 +47,7 @@ from nmt.training.processes import joined_process_group, local_world_size
 from nmt.training.stages import stage_lengths, stage_spans
 from nmt.training.update.distributed import ProcessGroup
 from nmt.training.verdict import record_verdict, translate_by_default
+from nmt.training.waiting import sleeping_if_crowded
 
 log = logging.getLogger(__name__)
 
@@ -264,7 +265,8 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             _record(training, is_resumed=resumed is not None)
         if is_finished:
             return True
-        finished = loop.train(training, entered)
+        with sleeping_if_crowded():
+            finished = loop.train(training, entered)
         if finished and group.is_main:
             _judge(training)
             measure_placeholders(RunDir(training.run.path), training.config)

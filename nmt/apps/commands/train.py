@@ -20,7 +20,7 @@ from nmt.artifacts.replacing import refuse_replacing, refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing
 from nmt.base.errors import ConfigError, UsageError, require_torch
 from nmt.base.files import write_text
-from nmt.base.machine import environment_count, request_exact_mkl, request_sleeping_threads_if_busy
+from nmt.base.machine import environment_count, request_exact_mkl
 from nmt.config import Config, load_config
 from nmt.config.dump import with_values
 from nmt.evaluation.scores import describe_quality
@@ -96,8 +96,6 @@ def train(
 
         raise typer.Exit(launch(sys.argv[1:], num_processes))
     how_to_resume = f"nmt train --resume --run {shlex.quote(str(run))}"
-    if settings is None or settings.training.threads != 1:
-        request_sleeping_threads_if_busy()
     with stopping(run, how_to_resume, overwrite=overwrite) as interrupt, interrupt:
         from nmt.training.run import resume_run, start_or_resume_run, start_run
 
@@ -226,7 +224,6 @@ def prepare_to_train() -> None:
     """
     require_torch()
     request_exact_mkl()
-    request_sleeping_threads_if_busy()
 
 
 @contextmanager
