@@ -69,7 +69,9 @@ def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[s
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            raise DataError("not JSON", path=path, line=number) from None
+            whole = f"nmt translate {path} --output NAME.json"
+            hint = f"each line is to be an object with a text in the field {field!r}; all strings of a file: {whole}"
+            raise DataError("this line is not JSON", path=path, line=number, hint=hint) from None
         if not isinstance(record, dict) or not isinstance(record.get(field), str):
             has = f"it has {', '.join(map(repr, record))}; " if isinstance(record, dict) else ""
             raise DataError(

@@ -101,11 +101,14 @@ class Access:
         if known is not None:
             client = hashed
             request.scope[KEY_NAME] = known.name
-        if self._rate_limit:
-            self._count(client or (request.client.host if request.client else ""))
+        self.count(request, client)
         return client
 
-    def _count(self, client: bytes | str) -> None:
+    def count(self, request: Request, known: bytes = b"") -> None:
+        """Count a request of a `known` client, or of its address. RequestError (429) if these are too many."""
+        if not self._rate_limit:
+            return
+        client = known or (request.client.host if request.client else "")
         now = self._clock()
         full = max(now, self._full.pop(client, now)) + _SECONDS / self._rate_limit
         if (wait := full - now - _SECONDS) > _ROUNDING:

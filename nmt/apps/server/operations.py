@@ -66,8 +66,8 @@ class Operation:
             try:
                 body = await read_fields(request, settings, turns, self.body, self.reads) if self.has_body else Fields()
             except RequestError:
-                if key_beside_body(request):
-                    access.check(request)  # who has no key, learns no more than that
+                # Who has no key, learns no more than that; a key in a body that cannot be read is unknown.
+                (access.check if key_beside_body(request) else access.count)(request)
                 raise
             client = b"" if self.is_public else access.check(request, body.api_key)
             answer = await handle(request, body, client)

@@ -272,7 +272,10 @@ def test_json_lines_that_were_resumed_are_those_of_a_command_that_was_not(digits
         ("12", "no text in the field 'src'"),
         ('{"id": 1, "tgt": "a"}', "no text in the field 'src'\n  it has 'id', 'tgt'; name the field with the text"),
         ('{"src": 12}', "no text in the field 'src'"),
-        ("{", "not JSON"),
+        (
+            "{",
+            "this line is not JSON\n  each line is to be an object with a text in the field 'src'; all strings of a file: nmt",
+        ),
     ],
 )
 def test_json_lines_without_a_text_are_told_by_their_line(digits_run, tmp_path, line, message):

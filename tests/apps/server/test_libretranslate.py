@@ -409,6 +409,15 @@ def test_more_requests_than_the_rate_get_429(configure):
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 20
 
 
+@pytest.mark.parametrize(
+    ("content", "media"), [(b"{", "application/json"), (b"[]", "application/json"), (b"", "text/x")]
+)
+def test_requests_whose_bodies_cannot_be_read_count_for_the_rate(configure, content, media):
+    server = configure(rate_limit=3)
+    answers = [server.client.post("/translate", content=content, headers={"Content-Type": media}) for _ in range(4)]
+    assert [answer.status_code == 429 for answer in answers] == [False, False, False, True]
+
+
 def test_headers_that_do_not_end_or_do_not_come_close_the_connection(running, monkeypatch):
     monkeypatch.setattr(run, "HEADER_SECONDS", 0.2)
     host, port = running.url.removeprefix("http://").split(":")
