@@ -101,7 +101,7 @@ def test_training_in_fp16_learns_with_a_scaled_loss(digits, tmp_path):
     run = RunDir(tmp_path / "run")
     losses = [record["loss"] for record in read_metrics(run.metrics) if record["kind"] == "train"]
     assert losses[-1] < 0.7 * next(loss for loss in losses if loss is not None)
-    assert float(TrainState.load(run.state).loss_scale["scale"]) > 1
+    assert float(TrainState.load(run.state).optimizer["loss_scale.scale"]) > 1
 
 
 @pytest.mark.parametrize(("precision", "options"), [("bf16", {}), ("fp16", {"schedule": "wsd"}), ("fp32", {})])

@@ -21,7 +21,7 @@ from nmt.training.corpus.prepare import Prepared
 from nmt.training.environment import Setup, choose_blocks
 from nmt.training.monitor import Monitor, TrainingFlops
 from nmt.training.stages import StageSpan, stage_lengths, stage_spans
-from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state
+from nmt.training.state import Counters, Plan, TrainState, newest_state, random_state, set_random_state, tensors_of
 from nmt.training.update.optimizer import Optimizer
 from nmt.training.update.step import Step
 from nmt.training.validation import Validator
@@ -131,9 +131,7 @@ class Training:
             window=self.monitor.window,
             history=self.history,
         )
-        weights = {name: parameter.detach() for name, parameter in self.optimizer.master.items()}
-        scale = {} if self.optimizer.loss_scale is None else self.optimizer.loss_scale.state()
-        state = TrainState(counters, weights, self.optimizer.moments(), random, scale)
+        state = TrainState(counters, tensors_of(self.optimizer), random)
         state.save(self.run.state, previous=self.run.previous_state)
 
     def resume(self) -> None:
@@ -163,11 +161,7 @@ class Training:
                 self.history.delete_unlisted(self.run)
 
     def _load(self, state: TrainState) -> None:
-        state.check_fits(self.optimizer)
-        self.optimizer.load_weights(state.weights)
-        self.optimizer.adam.load(state.moments)
-        if self.optimizer.loss_scale is not None:
-            self.optimizer.loss_scale.load(state.loss_scale)
+        state.restore(self.optimizer)
         counters = state.counters
         self.update = counters.update
         self.history = counters.history

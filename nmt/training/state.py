@@ -1,18 +1,17 @@
 """The training state: everything that a resumed run needs to continue as if it had never stopped.
 
 Only this module knows the state's schema. On disk it is a safetensors file with a checksum. It contains the tensors
-`counters` (JSON as bytes), `weights.NAME`, `adam.NAME.{step, exp_avg, exp_avg_sq}` and `random.RANK.DEVICE`; in fp16
-also `loss_scale.{scale, num_finite}`.
+`counters` (JSON as bytes), `random.RANK.DEVICE`, and those of the optimizer: `weights.NAME`, after the first update
+`adam.NAME.{step, exp_avg, exp_avg_sq}`, and in fp16 `loss_scale.{scale, num_finite}`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from nmt.config.base import first_fault
 from nmt.data.store.batching import DataPosition, Number
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
-from nmt.training.update.optimizer import Moments, Optimizer
+from nmt.training.update.optimizer import Optimizer
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +35,7 @@ RandomState = dict[str, Tensor]
 """The random state of one rank, by type of device: cpu, and the one it trains on. uint8 [number of bytes]"""
 
 _METRICS = ("loss", "perplexity", "bleu", "chrf")
+_OF_OPTIMIZER = ("weights", "adam", "loss_scale")  # kinds of tensors
 _WITH_RANDOM_STATE = ("cuda", "mps")  # beside the CPU's
 _COUNTERS = "counters"  # the tensor with all values that are not tensors, as JSON
 
@@ -77,24 +77,17 @@ class Counters(BaseModel):
         return history
 
 
-@dataclasses.dataclass
-class TrainState:
+class TrainState(NamedTuple):
     """A snapshot of a training between two updates."""
 
     counters: Counters
-    weights: dict[str, Tensor]  # fp32, by name
-    moments: Moments
+    optimizer: dict[str, Tensor]  # as `tensors_of` names them
     random: list[RandomState]  # one for each rank
-    loss_scale: dict[str, Tensor] = dataclasses.field(default_factory=dict)  # only in fp16
 
     def to_tensors(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""
         counters = self.counters.model_dump_json().encode()
-        tensors = {_COUNTERS: torch.from_numpy(np.frombuffer(counters, dtype=np.uint8).copy())}
-        for kind, named in (("weights", self.weights), ("loss_scale", self.loss_scale)):
-            tensors |= {f"{kind}.{name}": tensor for name, tensor in named.items()}
-        for name, moments in self.moments.items():
-            tensors |= {f"adam.{name}.{moment}": tensor for moment, tensor in moments.items()}
+        tensors = {_COUNTERS: torch.from_numpy(np.frombuffer(counters, dtype=np.uint8).copy()), **self.optimizer}
         for rank, states in enumerate(self.random):
             tensors |= {f"random.{rank}.{device}": tensor for device, tensor in states.items()}
         return tensors
@@ -102,24 +95,20 @@ class TrainState:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor]) -> Self:
         """Restore the state from the result of `to_tensors`. Raises ValueError if the tensors are not a valid state."""
-        named: dict[str, dict[str, Tensor]] = {"weights": {}, "loss_scale": {}}
-        moments: Moments = {}
+        optimizer: dict[str, Tensor] = {}
         random: dict[int, RandomState] = {}
         for name, tensor in tensors.items():
             kind, _, rest = name.partition(".")
-            owner, _, part = rest.rpartition(".")
-            if kind in named:
-                named[kind][rest] = tensor
-            elif kind == "adam":
-                moments.setdefault(owner, {})[part] = tensor
-            elif kind == "random" and owner.isdecimal():
-                random.setdefault(int(owner), {})[part] = tensor
+            rank, _, device = rest.rpartition(".")
+            if kind in _OF_OPTIMIZER:
+                optimizer[name] = tensor
+            elif kind == "random" and rank.isdecimal():
+                random.setdefault(int(rank), {})[device] = tensor
             elif name != _COUNTERS:
                 raise ValueError(f"unknown tensor {name!r}")
         if sorted(random) != list(range(len(random))):
             raise ValueError("the random state of a rank is missing")
-        per_rank = [random[rank] for rank in range(len(random))]
-        return cls(_read_counters(tensors), named["weights"], moments, per_rank, named["loss_scale"])
+        return cls(_read_counters(tensors), optimizer, [random[rank] for rank in range(len(random))])
 
     def save(self, path: Path, previous: Path | None = None) -> None:
         """Write the state atomically; keep the old one at `path` as `previous`. OSError, for example on a full disk."""
@@ -143,29 +132,43 @@ class TrainState:
         except ValueError as error:
             raise RunError(f"the training state is damaged ({error})", path=path) from error
 
-    def check_fits(self, optimizer: Optimizer) -> None:
-        """Raise ValueError unless the tensors have the names, shapes and types of the trained ones."""
-        if unknown := self.moments.keys() - optimizer.master.keys():
+    @torch.no_grad()
+    def restore(self, optimizer: Optimizer) -> None:
+        """Copy the optimizer's tensors into `optimizer`.
+
+        ValueError if one is missing, unknown, or has another shape or type, or if a value is impossible.
+        """
+        with_moments = [
+            name.removeprefix("adam.").rpartition(".")[0] for name in self.optimizer if name.startswith("adam.")
+        ]
+        if unknown := {*with_moments} - optimizer.master.keys():
             raise ValueError(f"the optimizer state belongs to another model: {min(unknown)}")
-        trained = dataclasses.replace(
-            self,
-            weights={**optimizer.master},
-            moments={name: optimizer.moments_like(name) for name in self.moments},
-            loss_scale={} if optimizer.loss_scale is None else optimizer.loss_scale.state(),
-        )
-        own = self.to_tensors()
-        expected = trained.to_tensors()
-        if odd := sorted(own.keys() ^ expected.keys()):
-            raise ValueError(f"{odd[0]}: {'missing' if odd[0] in expected else 'unknown'}")
-        for name, tensor in expected.items():
-            if own[name].shape != tensor.shape or own[name].dtype != tensor.dtype:
+        adam = optimizer.adam
+        adam.state = {name: adam.initial_state(optimizer.master[name]) for name in with_moments}
+        own = tensors_of(optimizer)
+        if odd := sorted(own.keys() ^ self.optimizer.keys()):
+            raise ValueError(f"{odd[0]}: {'missing' if odd[0] in own else 'unknown'}")
+        for name, tensor in own.items():
+            saved = self.optimizer[name]
+            if saved.shape != tensor.shape or saved.dtype != tensor.dtype:
                 raise ValueError(f"{name}: not {tensor.dtype} of shape {tuple(tensor.shape)}")
-        for name, moments in self.moments.items():
-            if not 0 <= float(moments["step"]) <= self.counters.update:
-                raise ValueError(f"adam.{name}.step is {float(moments['step'])}")
+            if name.endswith(".step") and not 0 <= float(saved) <= self.counters.update:
+                raise ValueError(f"{name} is {float(saved)}")
+            tensor.copy_(saved)
+        optimizer.round_into_model()
         for rank, states in enumerate(self.random):
             if "cpu" not in states or any(t.dtype != torch.uint8 or t.dim() != 1 for t in states.values()):
                 raise ValueError(f"the random state of rank {rank} is invalid")
+
+
+def tensors_of(optimizer: Optimizer) -> dict[str, Tensor]:
+    """Return all tensors of an optimizer that change from update to update, by their names on disk."""
+    named = {f"weights.{name}": parameter.detach() for name, parameter in optimizer.master.items()}
+    for name, moments in optimizer.adam.state.items():
+        named |= {f"adam.{name}.{moment}": tensor for moment, tensor in moments.items()}
+    if optimizer.loss_scale is not None:
+        named |= {f"loss_scale.{name}": tensor for name, tensor in optimizer.loss_scale.state().items()}
+    return named
 
 
 def _read_counters(tensors: Mapping[str, Tensor]) -> Counters:
@@ -184,7 +187,7 @@ def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
     log a warning: the updates since then are repeated. RunError if there is no usable state.
     """
     faults: list[RunError] = []
-    incomplete: tuple[TrainState, list[str]] | None = None
+    found: list[tuple[Path, TrainState, list[str]]] = []
     for path in (run.state, run.previous_state):
         try:
             state = TrainState.load(path)
@@ -194,23 +197,20 @@ def newest_state(run: RunDir) -> tuple[TrainState, list[str]]:
         names = state.counters.history.checkpoints
         damaged = {name: fault for name in names if (fault := find_corruption(run.checkpoint(name)))}
         faults += [RunError(f"these weights are {fault}", path=run.checkpoint(n)) for n, fault in damaged.items()]
+        found.append((path, state, list(damaged)))
         if not damaged:
-            _warn_of(faults)
-            if path == run.previous_state:
-                os.replace(path, run.state)
-                log.info("continuing from the previous training state")
-            return state, []
-        incomplete = incomplete or (state, list(damaged))
-    if incomplete is None:
+            break
+    if not found:
         raise faults[0]
-    _warn_of(faults)
-    log.info(f"continuing without {', '.join(incomplete[1])}")
-    return incomplete
-
-
-def _warn_of(faults: Iterable[RunError]) -> None:
-    for fault in dict.fromkeys(map(str, faults)):
-        log.warning(fault)
+    path, state, lost = min(found, key=lambda each: bool(each[2]))  # the first that is intact, else the first
+    for message in dict.fromkeys(map(str, faults)):
+        log.warning(message)
+    if lost:
+        log.info(f"continuing without {', '.join(lost)}")
+    elif path == run.previous_state:
+        os.replace(path, run.state)
+        log.info("continuing from the previous training state")
+    return state, lost
 
 
 def random_state(device: torch.device) -> RandomState:

@@ -74,7 +74,7 @@ def test_an_update_that_is_not_finite_is_skipped_and_counted(digits, tmp_path, m
     assert same(weights[0], weights[1])
     assert not same(weights[1], weights[2])
     assert all(torch.isfinite(tensor).all() for tensor in weights[2].values())
-    assert TrainState.load(run.state).moments["src_embedding.tokens.weight"]["step"] == 3
+    assert TrainState.load(run.state).optimizer["adam.src_embedding.tokens.weight.step"] == 3
 
 
 def test_a_loss_that_is_not_finite_skips_the_update_too(digits):

@@ -12,11 +12,14 @@ import torch
 from nmt.artifacts.checkpoint import read_tensors, write_tensors
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
+from nmt.config import ModelConfig, TrainingConfig
 from nmt.data.store.batching import DataPosition
+from nmt.model.transformer import Transformer
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
 from nmt.training.run import resume_run, start_run
-from nmt.training.state import Counters, TrainState
+from nmt.training.state import Counters, TrainState, tensors_of
+from nmt.training.update.optimizer import Optimizer
 from tests.full_disk import no_room_for
 from tests.tiny import small_config
 
@@ -169,7 +172,7 @@ def a_state(update, num_weights):
         window=Window(),
         history=CheckpointHistory("bleu"),
     )
-    return TrainState(counters, {"proj.weight": torch.zeros(num_weights)}, {}, [])
+    return TrainState(counters, {"weights.proj.weight": torch.zeros(num_weights)}, [])
 
 
 def test_a_saved_state_is_whole_or_absent(tmp_path):
@@ -178,3 +181,51 @@ def test_a_saved_state_is_whole_or_absent(tmp_path):
         a_state(2, 10_000).save(tmp_path / "state", tmp_path / "previous")
     assert TrainState.load(tmp_path / "state").counters == a_state(1, 10).counters
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def a_model():
+    torch.manual_seed(1)
+    config = ModelConfig(d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
+    return Transformer(config, 13, 13).eval()
+
+
+def one_update(model, optimizer, lr):
+    src = torch.tensor([[5, 6, 7]])
+    loss = model(src, src).float().square().mean()
+    optimizer.accumulate(torch.autograd.grad(loss, list(model.parameters())))
+    optimizer.step(lr)
+
+
+def a_state_of(tensors):
+    return a_state(1, 0)._replace(optimizer=tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_loaded_state_goes_on_as_the_one_it_was_copied_from(dtype):
+    models = a_model(), a_model()
+    ours, other = (Optimizer(model, TrainingConfig(), dtype) for model in models)
+    before = {name: tensor.clone() for name, tensor in tensors_of(ours).items()}
+    one_update(models[0], ours, 1e-3)
+    a_state_of(tensors_of(ours)).restore(other)
+    for model, optimizer in zip(models, (ours, other), strict=True):
+        one_update(model, optimizer, 1e-3)
+    assert any(name.startswith("adam.") for name in tensors_of(ours))
+    assert all(torch.equal(tensor, tensors_of(other)[name]) for name, tensor in tensors_of(ours).items())
+    a_state_of(before).restore(other)  # of before the first update
+    assert other.adam.state == {}
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({"weights.x": torch.zeros(1)}, "weights.x: unknown"),
+        ({"adam.x.step": torch.zeros(())}, "the optimizer state belongs to another model: x"),
+        ({"adam.decoder_norm.weight.step": torch.zeros(())}, "adam.decoder_norm.weight.exp_avg: missing"),
+        ({"weights.decoder_norm.weight": torch.zeros(2)}, r"weights.decoder_norm.weight: not torch.float32 of shape"),
+        ({"weights.decoder_norm.weight": torch.zeros(16, dtype=torch.int32)}, "not torch.float32 of shape"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(odd, message):
+    optimizer = Optimizer(a_model(), TrainingConfig(), torch.float32)
+    with pytest.raises(ValueError, match=message):
+        a_state_of(tensors_of(optimizer) | odd).restore(optimizer)

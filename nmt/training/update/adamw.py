@@ -56,10 +56,3 @@ class AdamW:
         """Return the number of updates and the moments of a parameter before the first update."""
         step = torch.zeros((), device=parameter.device if self.fused else "cpu")
         return {"step": step, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
-
-    def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Copy the state of the parameters that `state` has; forget that of others."""
-        self.state = {name: self.initial_state(self.parameters[name]) for name in state}
-        for name, tensors in self.state.items():
-            for key, tensor in tensors.items():
-                tensor.copy_(state[name][key])

@@ -17,9 +17,6 @@ CHUNK_NUMBERS = 1 << 25  # gradients widened to fp32 at a time: 128 MiB
 _FIRST_SCALE, _MAX_SCALE = 2.0**16, 2.0**24  # of the loss in fp16; as torch's GradScaler starts, and a bound
 _NUM_UPDATES_TO_DOUBLE = 2000  # consecutive finite updates after which the loss scale doubles, as in GradScaler
 
-Moments = dict[str, dict[str, Tensor]]
-"""By name of the parameter: the number of its updates, `step` [], and `exp_avg` and `exp_avg_sq`, of its shape."""
-
 
 def learning_rate(config: TrainingConfig, update: int) -> float:
     """Return the learning rate of an update (from 1): linear warmup to `lr`, then the schedule's decay.
@@ -65,11 +62,6 @@ class LossScale:
     def state(self) -> dict[str, Tensor]:
         """Return the tensors to save, by name."""
         return {"scale": self.scale, "num_finite": self.num_finite}
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned."""
-        for name, tensor in self.state().items():
-            tensor.copy_(state[name])
 
 
 class Optimizer:
@@ -155,8 +147,7 @@ class Optimizer:
         self._is_empty = True
         if self.loss_scale is not None:
             self.loss_scale.adapt(is_finite)
-        if self.reduced:
-            self._round_into_model()
+        self.round_into_model()
         return norm
 
     @torch.no_grad()
@@ -164,20 +155,12 @@ class Optimizer:
         """Copy named fp32 weights into the master copy and into the model."""
         for name, parameter in self.master.items():
             parameter.copy_(weights[name])
+        self.round_into_model()
+
+    def round_into_model(self) -> None:
+        """Round the master copy into a model that computes in bf16 or fp16; in fp32, they are the same."""
         if self.reduced:
-            self._round_into_model()
-
-    def _round_into_model(self) -> None:
-        torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
-
-    def moments(self) -> Moments:
-        """Return the state of AdamW; empty before the first update."""
-        return {name: dict(state) for name, state in self.adam.state.items()}
-
-    def moments_like(self, name: str) -> dict[str, Tensor]:
-        """Return tensors with the names and shapes of a parameter's moments."""
-        parameter = self.master[name]
-        return {"step": torch.zeros(()), "exp_avg": parameter, "exp_avg_sq": parameter}
+            torch._foreach_copy_(list(self.model_parameters.values()), list(self.master.values()))
 
 
 def _chunks(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> Iterator[tuple[list[Tensor], list[Tensor]]]:

@@ -188,7 +188,8 @@ def test_fp16_scales_the_loss_and_halves_the_scale_when_gradients_overflow():
 
 def test_the_scale_of_the_loss_doubles_after_a_while_without_overflow():
     scale = LossScale(torch.device("cpu"))
-    scale.load({"scale": torch.tensor(8.0), "num_finite": torch.tensor(1998.0)})
+    scale.scale.fill_(8.0)
+    scale.num_finite.fill_(1998.0)
     seen = []
     for is_finite in (True, True, True, False):
         scale.adapt(torch.tensor(is_finite))
