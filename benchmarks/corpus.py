@@ -57,9 +57,9 @@ def measure(corpus: Path, folder: Path) -> None:
     started = time.perf_counter()
     from nmt.artifacts.rundir import RunDir
     from nmt.config import Config
-    from nmt.data.store.batching import TokenBudgetSampler, read_batch
-    from nmt.data.store.mixing import ShuffledOrder
+    from nmt.training.batches import UpdateBatches
     from nmt.training.corpus.prepare import prepare
+    from nmt.training.update.distributed import ProcessGroup
 
     tsv = {name: {"tsv": str(corpus.with_name(f"{name}.tsv"))} for name in ("valid", "test")}
     data = {"src_lang": "en", "tgt_lang": "de", "train": {"tsv": str(corpus)}, **tsv}
@@ -70,10 +70,7 @@ def measure(corpus: Path, folder: Path) -> None:
     logging.getLogger("nmt").setLevel(logging.INFO)
     run = RunDir(folder / "run")
     prepared = prepare(config, run, folder / "store")
-    limits = {"batch_tokens": 4096, "max_src_len": 256, "max_tgt_len": 256, "drop_too_long": False}
-    order = ShuffledOrder(len(prepared.store), seed=1)
-    sampler = TokenBudgetSampler(prepared.store, order, **limits)  # type: ignore[arg-type]
-    read_batch(prepared.store, sampler.next_indices())
+    UpdateBatches(prepared.store, config, ProcessGroup()).next_update()
     finished = time.perf_counter()
     building = [moment for moment, line in messages.lines if line.startswith("tokenizing")]
     figures = {

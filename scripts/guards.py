@@ -85,7 +85,7 @@ GUARDS = [
     Guard(
         "the place in the data is restored",
         "nmt/training/parts.py",
-        "        self.batches.sampler.seek(counters.position)\n",
+        "        self.batches.seek(counters.position)\n",
         "",
         RESUMED,
     ),

@@ -31,19 +31,19 @@ main()
 """
 WITH_MIXED_LENGTHS = """
 import numpy as np
-from nmt.data.store.batching import BatchIndices, TokenBudgetSampler
-cut_by_length = TokenBudgetSampler.make_pool
-def make_pool(self):
-    batches = cut_by_length(self)
-    sides = BatchIndices._fields[:3]
-    indices, src_len, tgt_len = (np.concatenate([getattr(b, side) for b in batches]) for side in sides)
-    shuffled = np.random.default_rng((self.order.seed, self.position.epoch)).permutation(len(indices))
-    pool = BatchIndices(indices, src_len, tgt_len).select(shuffled)
+from nmt.data.store.batching import BatchIndices
+from nmt.training.batches import UpdateBatches
+cut_by_length = UpdateBatches.make_pool
+def make_pool(self, position):
+    batches = cut_by_length(self, position)
+    indices, *others = (np.concatenate([getattr(b, field) for b in batches]) for field in BatchIndices._fields[1:])
+    shuffled = np.random.default_rng((self.order.seed, position.epoch)).permutation(len(indices))
+    pool = BatchIndices(batches[0].sides, indices, *others).select(shuffled)
     # As many batches as before, each with the same number of tokens.
     tokens = np.maximum(pool.src_len, pool.tgt_len).cumsum()
     ends = np.searchsorted(tokens, np.arange(1, len(batches)) * tokens[-1] / len(batches))
     return [pool.select(rows) for rows in np.split(np.arange(len(indices)), ends)]
-TokenBudgetSampler.make_pool = make_pool
+UpdateBatches.make_pool = make_pool
 from nmt.apps.cli import main
 main()
 """

@@ -8,7 +8,7 @@ from typing import Literal
 
 from nmt.artifacts.run_records import CheckpointIndex, checkpoint_quality
 from nmt.artifacts.rundir import AVERAGE, RunDir
-from nmt.data.store.batching import Number
+from nmt.training.metrics import Number
 from nmt.training.validation import ValidationResult
 
 

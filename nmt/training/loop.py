@@ -33,7 +33,7 @@ def train(training: Training, interrupt: Interrupt) -> bool:
         check_time(training)
         at_end = training.update == training.stage.end
         if training.update % training.settings.log_every == 0 or at_end:
-            epoch = training.batches.sampler.position.epoch
+            epoch = training.batches.position.epoch
             stage = training.stage_number
             training.monitor.log_training(training.update, training.end, stage, epoch, training.step)
             if not at_end:

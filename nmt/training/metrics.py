@@ -14,8 +14,8 @@ from pydantic import Field
 from nmt.artifacts.rundir import AVERAGE
 from nmt.base.errors import RunError
 from nmt.base.files import MAX_METRICS_BYTES, read_at_most, write_text
-from nmt.data.store.batching import Number
 
+Number = Annotated[int, Field(ge=0, le=1 << 40)]  # checked when a training state is read
 NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 

@@ -127,7 +127,7 @@ class Training:
             train_seconds=self.monitor.train_seconds,
             skipped_in_a_row=self.monitor.skipped_in_a_row,
             num_micro_batches=self.step.num_micro_batches,
-            position=self.batches.sampler.position,
+            position=self.batches.position,
             window=self.monitor.window,
             history=self.history,
         )
@@ -173,7 +173,7 @@ class Training:
             raise ValueError(f"its plan has {len(plan.ends)} stages")
         if counters.stage:
             self._begin_stage(counters.stage)
-        self.batches.sampler.seek(counters.position)
+        self.batches.seek(counters.position)
         self.monitor.window = counters.window
         self.monitor.train_seconds = counters.train_seconds
         self.monitor.skipped_in_a_row = counters.skipped_in_a_row

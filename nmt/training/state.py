@@ -24,9 +24,9 @@ from nmt.base.checksum import find_corruption
 from nmt.base.errors import RunError
 from nmt.base.files import write_atomically
 from nmt.config.base import first_fault
-from nmt.data.store.batching import DataPosition, Number
+from nmt.training.batches import DataPosition
 from nmt.training.checkpoints import CheckpointHistory
-from nmt.training.metrics import Window
+from nmt.training.metrics import Number, Window
 from nmt.training.update.optimizer import Optimizer
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,13 @@
-"""Pairs that are drawn anew: every rank takes its rows of the same updates, and a resumed run goes on with the same."""
+"""Batches hold every pair once an epoch, within the budget, and their order can be taken up anywhere.
+
+Of pairs that are drawn anew, every rank takes its rows of the same updates, and a resumed run goes on with the same.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,18 +16,23 @@ import torch
 from nmt.artifacts.rundir import RunDir
 from nmt.base.device import Precision
 from nmt.base.errors import ConfigError
-from nmt.base.special_tokens import EOS_ID
-from nmt.data.store.batching import read_batch
+from nmt.base.special_tokens import EOS_ID, PAD_ID
+from nmt.data.store.batching import collate, read_batch
+from nmt.data.store.mixing import ShuffledOrder, order_of, quotas
 from nmt.data.store.redraw import Redraw
 from nmt.data.store.report import CorpusCounts
 from nmt.data.store.store import TokenStore, build_store
-from nmt.training.batches import UpdateBatches, refuse_beyond_epoch
+from nmt.training import batches as batches_module
+from nmt.training.batches import DataPosition, UpdateBatches, refuse_beyond_epoch
 from nmt.training.corpus.corpus import Corpus
 from nmt.training.corpus.prepare import find_store_root, prepare, train_on_corpus
 from nmt.training.environment import Setup
 from nmt.training.parts import Training
 from nmt.training.run import start_run
 from nmt.training.update.distributed import ProcessGroup
+from tests.data.store.test_mixing import SIZES as MIXED_SIZES
+from tests.data.store.test_mixing import WEIGHTS as MIXED_WEIGHTS
+from tests.pairs import Pairs, batches_of, some_pairs
 from tests.resumption import stop_and_resume
 from tests.tiny import small_config, write_digits
 
@@ -81,10 +91,10 @@ def test_the_tokens_of_an_update_are_those_of_its_batches_and_within_the_budget(
 
 def test_a_batch_holds_the_pairs_as_they_were_drawn(batches):
     one = batches()
-    redraw, ranks = one.sampler.redraw, np.arange(len(one.store))
-    src, tgt = redraw.pool(one.sampler.order.indices(ranks, 0), ranks, 0)
-    indices = one.sampler.next_indices()
-    batch = read_batch(one.store, indices)
+    redraw, ranks = one.redraw, np.arange(len(one.store))
+    src, tgt = redraw.pool(one.order.indices(ranks, 0), ranks, 0)
+    indices = one.next_indices()
+    batch = read_batch(indices)
     assert len(indices.indices) > 10
     assert batch.src.min() >= 0
     for number, row in enumerate(indices.indices):
@@ -95,9 +105,9 @@ def test_a_batch_holds_the_pairs_as_they_were_drawn(batches):
 
 def test_batches_go_on_from_any_position(batches):
     whole, resumed = batches(), batches()
-    while whole.sampler.position.epoch == 0:
+    while whole.position.epoch == 0:
         whole.next_update()
-    resumed.sampler.seek(whole.sampler.position)
+    resumed.seek(whole.position)
     for _ in range(10):
         for one, two in zip(whole.next_update().batches, resumed.next_update().batches, strict=True):
             assert all(map(torch.equal, one, two))
@@ -168,9 +178,9 @@ def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
     store = TokenStore(find_store_root(config, run.path) / run.info().data_fingerprint)
     batches = UpdateBatches(store, config, ProcessGroup())
     num_tokens = 0
-    while batches.sampler.position.epoch == 0:
-        rows = batches.sampler.next_indices()
-        num_tokens += rows.num_tgt_tokens if batches.sampler.position.epoch == 0 else 0
+    while batches.position.epoch == 0:
+        rows = batches.next_indices()
+        num_tokens += rows.num_tgt_tokens if batches.position.epoch == 0 else 0
     for tokens in (num_tokens, num_tokens + 1):
         training = config.training.model_copy(update={"tokens_per_update": tokens})
         wanted = config.model_copy(update={"training": training})
@@ -179,3 +189,161 @@ def test_an_update_may_have_all_tokens_of_an_epoch_and_no_more(tmp_path):
             continue
         with pytest.raises(ConfigError, match=f"only {num_tokens:,} target tokens"):
             refuse_beyond_epoch(wanted, store)
+
+
+@pytest.fixture
+def pairs():
+    return some_pairs()
+
+
+def epoch_of(batches, number=0):
+    found = []
+    while True:
+        batch = batches.next_indices().indices
+        if batches.position.epoch != number:
+            return found
+        found.append(batch)
+
+
+@pytest.mark.parametrize("pool", [64, 1 << 16])
+def test_an_epoch_holds_every_pair_once(pairs, pool, monkeypatch):
+    monkeypatch.setattr(batches_module, "POOL_PAIRS", pool)
+    assert sorted(i for batch in epoch_of(batches_of(pairs)) for i in batch.tolist()) == list(range(501))
+
+
+def test_batches_stay_within_the_budget_and_are_well_filled(pairs):
+    batches = epoch_of(batches_of(pairs))
+    costs = []
+    for indices in batches:
+        longest = np.maximum(pairs.src.lengths(indices).clip(max=24), pairs.tgt.lengths(indices).clip(max=30)).max() + 1
+        costs.append(len(indices) * longest)
+    assert max(costs) <= 200
+    assert np.mean(costs) > 150
+
+
+def test_epochs_differ_and_seeds_differ(pairs):
+    first, other_seed = batches_of(pairs), batches_of(pairs, seed=6)
+    one, two = epoch_of(first, 0), [first.next_indices().indices for _ in range(3)]
+    assert [b.tolist() for b in one[:3]] != [b.tolist() for b in two]
+    assert [b.tolist() for b in one] != [b.tolist() for b in epoch_of(other_seed)]
+
+
+@pytest.mark.parametrize("pool", [64, 1 << 16])
+@pytest.mark.parametrize("num_before", [0, 1, 17, 60, 140])
+def test_a_sequence_of_batches_goes_on_from_any_position(pairs, pool, num_before, monkeypatch):
+    monkeypatch.setattr(batches_module, "POOL_PAIRS", pool)
+    whole = batches_of(pairs)
+    for _ in range(num_before):
+        whole.next_indices()
+    resumed = batches_of(pairs)
+    resumed.seek(DataPosition(whole.position.epoch, whole.position.pool, whole.position.batch))
+    assert [whole.next_indices().indices.tolist() for _ in range(40)] == [
+        resumed.next_indices().indices.tolist() for _ in range(40)
+    ]
+
+
+def test_a_batch_read_from_the_store_equals_the_collated_sentences(pairs):
+    draw = np.random.default_rng(8)
+    for side in (pairs.src, pairs.tgt):
+        side.tokens[:] = draw.integers(4, 1000, len(side.tokens))
+    one = batches_of(pairs)
+    for _ in range(30):
+        rows = one.next_indices()
+        batch = read_batch(rows)
+        sources, targets = ([side[i].tolist() for i in rows.indices] for side in (pairs.src, pairs.tgt))
+        for read, collated in zip(batch[:5], collate(sources, targets, 25, 31)[:5], strict=True):
+            assert torch.equal(torch.as_tensor(read), torch.as_tensor(collated))
+
+
+def test_in_both_directions_half_of_the_pairs_are_swapped_in_an_epoch_and_the_others_in_the_next(pairs):
+    one, swapped = batches_of(pairs, both_directions=True), ({}, {})
+    while one.position.epoch < 2:
+        rows = one.next_indices()
+        if one.position.epoch < 2:
+            swapped[one.position.epoch].update(zip(rows.indices.tolist(), rows.swapped.tolist(), strict=True))
+    assert sorted(swapped[0]) == sorted(swapped[1]) == list(range(501))
+    assert all(swapped[0][i] != swapped[1][i] for i in range(501))
+    assert 200 < sum(swapped[0].values()) < 300
+    again = batches_of(pairs, both_directions=True)
+    again.seek(DataPosition(1, 0, 2))
+    rows = again.next_indices()
+    assert rows.swapped.tolist() == [swapped[1][i] for i in rows.indices.tolist()]
+
+
+def test_a_batch_with_swapped_pairs_equals_the_collated_sentences(pairs):
+    draw = np.random.default_rng(8)
+    for side in (pairs.src, pairs.tgt):
+        side.tokens[:] = draw.integers(4, 1000, len(side.tokens))
+    one = batches_of(pairs, both_directions=True)
+    for _ in range(30):
+        rows = one.next_indices().share(0, 2)
+        chosen = zip(rows.indices.tolist(), rows.swapped.tolist(), strict=True)
+        both = [(pairs.tgt[i], pairs.src[i]) if swap else (pairs.src[i], pairs.tgt[i]) for i, swap in chosen]
+        sources, targets = ([side.tolist() for side in sides] for sides in zip(*both, strict=True))
+        found = read_batch(rows)[:5]
+        for read, collated in zip(found, collate(sources, targets, 25, 31)[:5], strict=True):
+            assert torch.equal(torch.as_tensor(read), torch.as_tensor(collated))
+
+
+def test_the_shares_of_a_batch_are_its_rows_dealt_out(pairs):
+    rows = batches_of(pairs).next_indices()
+    shares = [rows.share(rank, 3) for rank in range(3)]
+    assert sorted(i for share in shares for i in share.indices.tolist()) == sorted(rows.indices.tolist())
+    assert sum(share.num_tgt_tokens for share in shares) == rows.num_tgt_tokens
+    assert max(len(share.indices) for share in shares) - min(len(share.indices) for share in shares) <= 1
+
+
+def test_a_share_without_rows_is_a_batch_that_counts_nothing(pairs):
+    rows = batches_of(pairs).next_indices()
+    batch = read_batch(rows.share(len(rows.indices), len(rows.indices) + 1))
+    assert batch.num_tgt_tokens == 0
+    assert batch.src.shape == batch.tgt_in.shape == batch.tgt_out.shape == (1, 1)
+    assert (batch.tgt_out == PAD_ID).all()
+
+
+@pytest.mark.parametrize("both_directions", [False, True])
+def test_a_budget_for_real_target_tokens_gives_about_so_many_a_batch(both_directions):
+    draw = np.random.default_rng(3)
+    pairs = Pairs(draw.integers(10, 30, 2000).tolist(), draw.integers(4, 16, 2000).tolist())
+    batches = batches_of(pairs, batch_tokens="auto", tokens_per_update=400, both_directions=both_directions)
+    sizes = [batches.next_indices().num_tgt_tokens for _ in range(100)]
+    assert 0.85 * 400 < np.mean(sizes) < 1.1 * 400
+
+
+def corpus_of(index):
+    return int(np.searchsorted(np.cumsum(MIXED_SIZES), index, side="right"))
+
+
+@pytest.mark.parametrize("pool", [64, 1 << 16])
+def test_an_epoch_holds_each_corpus_exactly_by_its_quota(pairs, pool, monkeypatch):
+    monkeypatch.setattr(batches_module, "POOL_PAIRS", pool)
+    one = batches_of(pairs, order_of(MIXED_SIZES, MIXED_WEIGHTS, 5))
+    for epoch in range(3):
+        counts = Counter()
+        while True:
+            rows = one.next_indices()
+            if one.position.epoch != epoch:
+                one.seek(DataPosition(epoch + 1))
+                break
+            counts.update(corpus_of(index) for index in rows.indices)
+        assert [counts[corpus] for corpus in range(10)] == quotas(MIXED_SIZES, MIXED_WEIGHTS)
+
+
+@pytest.mark.parametrize("pool", [64, 1 << 16])
+@pytest.mark.parametrize("num_before", [1, 60, 140])
+def test_a_mixture_goes_on_from_any_position(pairs, pool, num_before, monkeypatch):
+    monkeypatch.setattr(batches_module, "POOL_PAIRS", pool)
+    whole, resumed = (batches_of(pairs, order_of(MIXED_SIZES, MIXED_WEIGHTS, 5)) for _ in range(2))
+    for _ in range(num_before):
+        whole.next_indices()
+    resumed.seek(DataPosition(whole.position.epoch, whole.position.pool, whole.position.batch))
+    assert [whole.next_indices().indices.tolist() for _ in range(40)] == [
+        resumed.next_indices().indices.tolist() for _ in range(40)
+    ]
+
+
+def test_without_weights_the_order_is_what_it_was_before_there_were_any(pairs):
+    assert isinstance(order_of(MIXED_SIZES, None, 5), ShuffledOrder)
+    one = batches_of(pairs, order_of(MIXED_SIZES, None, 5))
+    listed = json.dumps([one.next_indices().indices.tolist() for _ in range(300)])
+    assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "1e425cd4a7c3bcfb"

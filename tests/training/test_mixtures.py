@@ -188,7 +188,7 @@ def test_the_share_of_the_batches_follows_the_weights(two_corpora, tmp_path):
     config = two_directions(two_corpora, train=({"weight": 9.0}, {"weight": 1.0}), training={"tokens_per_update": 1000})
     store = prepare(config, RunDir(tmp_path / "run"), tmp_path / "store").store
     batches, counts = UpdateBatches(store, config, ProcessGroup()), Counter()
-    while batches.sampler.position.epoch == 0:
+    while batches.position.epoch == 0:
         for rows in batches.next_update().indices:
             counts.update((rows.indices >= 240).tolist())
     assert counts[False] / counts[True] == pytest.approx(9, rel=0.3)

@@ -13,8 +13,8 @@ from nmt.artifacts.checkpoint import read_tensors, write_tensors
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import RunError
 from nmt.config import ModelConfig, TrainingConfig
-from nmt.data.store.batching import DataPosition
 from nmt.model.transformer import Transformer
+from nmt.training.batches import DataPosition
 from nmt.training.checkpoints import CheckpointHistory
 from nmt.training.metrics import Window
 from nmt.training.run import resume_run, start_run

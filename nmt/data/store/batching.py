@@ -1,37 +1,29 @@
-"""Form batches: truncate, bucket by length, fill a token budget, pad."""
+"""Form batches: truncate, fill a token budget, pad."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor
 
 from nmt.base.device import to_device
 from nmt.base.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from nmt.data.store.mixing import Order, halved
 from nmt.data.store.positions import Ints
-from nmt.data.store.redraw import Redraw
-from nmt.data.store.store import Side, TokenStore
-
-Number = Annotated[int, Field(ge=0, le=1 << 40)]  # checked when a training state is read
-
-POOL_PAIRS = 1 << 16  # pairs that are sorted by length together
+from nmt.data.store.store import Side
 
 
 class BatchIndices(NamedTuple):
-    """The pairs of a batch: their indices in the store, and their lengths in tokens, truncated, eos included."""
+    """The pairs of a batch: their sentences, and their lengths in tokens, truncated, eos included."""
 
-    indices: Ints
+    sides: tuple[Side, Side]  # that hold the sentences
+    indices: Ints  # of the sentences
     src_len: Ints
     tgt_len: Ints
-    drawn: tuple[Side, Side] | None = None  # if given, `indices` are those of its sentences
-    swapped: NDArray[np.bool_] | None = None  # if given, whose sides are swapped; their lengths already are
+    swapped: NDArray[np.bool_]  # of which pairs the source is on the second of `sides`
 
     @property
     def num_tgt_tokens(self) -> int:
@@ -42,15 +34,9 @@ class BatchIndices(NamedTuple):
         """Return the share of `rank` among `count` ranks: every count-th row, so that all get similar lengths."""
         return self.select(slice(rank, None, count))
 
-    def select(self, rows: slice | Ints | NDArray[np.bool_]) -> BatchIndices:
+    def select(self, rows: slice | Ints) -> BatchIndices:
         """Return some of the rows."""
-        sides = (self.indices[rows], self.src_len[rows], self.tgt_len[rows])
-        return BatchIndices(*sides, self.drawn, None if self.swapped is None else self.swapped[rows])
-
-    def swap(self, swapped: NDArray[np.bool_]) -> BatchIndices:
-        """Return the same pairs, with source and target swapped where `swapped` is true."""
-        src_len, tgt_len = np.where(swapped, (self.tgt_len, self.src_len), (self.src_len, self.tgt_len))
-        return self._replace(src_len=src_len, tgt_len=tgt_len, swapped=swapped)
+        return BatchIndices(self.sides, self.indices[rows], self.src_len[rows], self.tgt_len[rows], self.swapped[rows])
 
 
 class Batch(NamedTuple):
@@ -115,13 +101,12 @@ def collate(
     return Batch.from_ids(collate_sources(sources, max_src_len), tgt_in, tgt_out)
 
 
-def read_batch(store: TokenStore, rows: BatchIndices) -> Batch:
+def read_batch(rows: BatchIndices) -> Batch:
     """Read the batch of `rows`, laid out as by `collate`. No rows give one row of padding, which adds no loss."""
     if not len(rows.indices):
         return no_pairs()
-    src_side, tgt_side = rows.drawn or (store.src, store.tgt)
-    src, _ = _gather((src_side, tgt_side), rows, rows.src_len)
-    tgt_out, is_token = _gather((tgt_side, src_side), rows, rows.tgt_len)
+    src, _ = _gather(rows, rows.src_len, rows.swapped)
+    tgt_out, is_token = _gather(rows, rows.tgt_len, ~rows.swapped)
     tgt_in = np.full_like(tgt_out, PAD_ID)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:] = np.where(is_token, tgt_out, PAD_ID)[:, :-1]
@@ -133,18 +118,18 @@ def no_pairs() -> Batch:
     return Batch.from_ids(*(torch.full((1, 1), token) for token in (EOS_ID, BOS_ID, PAD_ID)))
 
 
-def _gather(sides: tuple[Side, Side], rows: BatchIndices, lengths: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def _gather(rows: BatchIndices, lengths: Ints, on_second: NDArray[np.bool_]) -> tuple[Ints, NDArray[np.bool_]]:
     """Return ids [B, longest] of the sentences of `rows` (tokens, eos, padding), and a mask of the tokens.
 
-    They are read from the first of `sides`, those of swapped pairs from the second.
+    `on_second` [B] tells which of them are on the second side.
     """
     columns = np.arange(lengths.max())
     is_token = columns < lengths[:, None] - 1
     ids = np.full(is_token.shape, PAD_ID, dtype=np.int64)
-    masks = [is_token]
-    if rows.swapped is not None:
-        masks = [is_token & ~rows.swapped[:, None], is_token & rows.swapped[:, None]]
-    for side, mask in zip(sides, masks, strict=False):
+    for side, are_here in zip(rows.sides, (~on_second, on_second), strict=True):
+        if not are_here.any():
+            continue
+        mask = is_token & are_here[:, None]
         tokens = side.tokens[(side.offsets[rows.indices][:, None] + columns)[mask]]
         side.check(tokens)
         ids[mask] = tokens
@@ -165,91 +150,3 @@ def fill_batches(lengths: Ints, batch_tokens: int) -> list[Ints]:
         batches.append(np.arange(start, start + count))
         start += count
     return batches
-
-
-def tokens_for(
-    num_tgt_tokens: int, store: TokenStore, max_src_len: int, max_tgt_len: int, order: Order, both_directions: bool
-) -> int:
-    """Return the `batch_tokens` that give about `num_tgt_tokens` real target tokens, estimated from 65,536 pairs."""
-    some = order.indices(np.arange(min(len(store), POOL_PAIRS), dtype=np.int64), epoch=0)
-    src_len, tgt_len = store.src.lengths(some) + 1, store.tgt.lengths(some) + 1
-    if both_directions:  # as many pairs in each, half of them swapped
-        src_len, tgt_len = np.concatenate([src_len, tgt_len]), np.concatenate([tgt_len, src_len])
-    src_len, tgt_len = src_len.clip(max=max_src_len), tgt_len.clip(max=max_tgt_len)
-    return round(num_tgt_tokens * float(np.maximum(src_len, tgt_len).sum() / tgt_len.sum()))
-
-
-@dataclass
-class DataPosition:
-    """The position of a sampler in the data: its next batch."""
-
-    epoch: Number = 0
-    pool: Number = 0
-    batch: Number = 0
-
-
-@dataclass
-class TokenBudgetSampler:
-    """An endless sequence of batches of store indices, determined only by `order`, its seed and the position.
-
-    Each epoch has as many pairs as the store, in an `order` that is computed index by index, without a list of the
-    corpus in memory. Pools of 65,536 pairs are sorted by length and cut into batches with sentences x longest side <=
-    `batch_tokens`; then the batches of a pool are shuffled. With `both_directions`, the sides of half of the pairs are
-    swapped in even epochs, those of the other half in odd ones.
-    """
-
-    store: TokenStore
-    order: Order
-    _: KW_ONLY
-    batch_tokens: int
-    max_src_len: int
-    max_tgt_len: int
-    both_directions: bool = False
-    redraw: Redraw | None = None  # redraws the pairs of each pool, before batches are cut by length
-    position: DataPosition = field(default_factory=DataPosition)
-    _batches: list[BatchIndices] | None = None  # of the pool at `position`
-
-    def next_indices(self) -> BatchIndices:
-        """Return the indices of the next batch, without reading its tokens."""
-        while True:
-            if self._batches is None:
-                self._batches = self.make_pool()
-            if self.position.batch < len(self._batches):
-                break
-            turns, pool = divmod(self.position.pool + 1, -(-len(self.store) // POOL_PAIRS))
-            self.seek(DataPosition(self.position.epoch + turns, pool))
-        rows = self._batches[self.position.batch]
-        self.position.batch += 1
-        return rows
-
-    def seek(self, position: DataPosition) -> None:
-        """Continue from `position`."""
-        self.position = replace(position)
-        self._batches = None
-
-    def make_pool(self) -> list[BatchIndices]:
-        """Return the batches of the pool at the position."""
-        start = self.position.pool * POOL_PAIRS
-        ranks = np.arange(start, min(start + POOL_PAIRS, len(self.store)), dtype=np.int64)
-        pool = self._read_pool(ranks)
-        src_len, tgt_len = pool.src_len.clip(max=self.max_src_len), pool.tgt_len.clip(max=self.max_tgt_len)
-        longest = np.maximum(src_len, tgt_len)
-        order = np.lexsort((src_len, tgt_len, longest))
-        pool = pool._replace(src_len=src_len, tgt_len=tgt_len).select(order)
-        batches = [pool.select(run) for run in fill_batches(longest[order], self.batch_tokens)]
-        key = (self.order.seed, self.position.epoch, self.position.pool)
-        return [batches[i] for i in np.random.default_rng(key).permutation(len(batches))]
-
-    def _read_pool(self, ranks: Ints) -> BatchIndices:
-        """Return the pairs at `ranks` of the epoch, with their untruncated lengths."""
-        indices = self.order.indices(ranks, self.position.epoch)
-        swapped = None
-        if self.both_directions:
-            swapped = halved(indices, self.order.seed) ^ (self.position.epoch % 2 == 1)
-        drawn = None
-        if self.redraw is not None:
-            drawn = self.redraw.pool(indices, ranks, self.position.epoch)
-            indices = np.arange(len(ranks))
-        src, tgt = drawn or (self.store.src, self.store.tgt)
-        rows = BatchIndices(indices, src.lengths(indices) + 1, tgt.lengths(indices) + 1, drawn)  # eos
-        return rows if swapped is None else rows.swap(swapped)

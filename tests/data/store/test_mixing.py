@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tracemalloc
-from collections import Counter
 
 import numpy as np
 import pytest
 
 from nmt.base.errors import ConfigError
 from nmt.config.data import DataConfig
-from nmt.data.store import batching
-from nmt.data.store.batching import DataPosition, TokenBudgetSampler
-from nmt.data.store.mixing import MixedOrder, ShuffledOrder, corpus_weights, order_of, quotas
-from tests.data.store.test_batching import Pairs
+from nmt.data.store.mixing import MixedOrder, corpus_weights, order_of, quotas
 
 SIZES = [1, 2, 3, 5, 11, 40, 97, 100, 113, 129]  # 501 in all
 WEIGHTS = [1.0, 5.0, 0.5, 2.0, 7.0, 1.0, 3.0, 0.1, 30.0, 9.0]
-
-
-@pytest.fixture
-def pairs():
-    draw = np.random.default_rng(3)
-    return Pairs(draw.integers(1, 30, 501).tolist(), draw.integers(1, 40, 501).tolist())
-
-
-def sampler(pairs, order):
-    limits = {"batch_tokens": 200, "max_src_len": 25, "max_tgt_len": 31}
-    return TokenBudgetSampler(pairs, order, **limits)
-
-
-def corpus_of(index):
-    return int(np.searchsorted(np.cumsum(SIZES), index, side="right"))
 
 
 def test_quotas_are_the_exact_shares_rounded_by_largest_remainder():
@@ -65,23 +44,6 @@ def test_a_temperature_makes_the_shares_more_equal():
     assert quotas([900, 100], weights(100.0)) == [505, 495]
 
 
-@pytest.mark.parametrize("pool", [64, 1 << 16])
-def test_an_epoch_holds_each_corpus_exactly_by_its_quota(pairs, pool, monkeypatch):
-    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
-    one = sampler(pairs, order_of(SIZES, WEIGHTS, 5))
-    for epoch in range(3):
-        counts = Counter()
-        while True:
-            before = one.position.epoch, one.position.pool, one.position.batch
-            rows = one.next_indices()
-            if one.position.epoch != epoch:
-                one.seek(DataPosition(*before))
-                one.position = DataPosition(epoch + 1)
-                break
-            counts.update(corpus_of(index) for index in rows.indices)
-        assert [counts[corpus] for corpus in range(10)] == quotas(SIZES, WEIGHTS)
-
-
 def test_over_epochs_each_pair_of_a_corpus_is_drawn_equally_often():
     order = order_of(SIZES, WEIGHTS, 5)
     seen = np.zeros(501, dtype=int)
@@ -110,19 +72,6 @@ def test_an_index_is_computed_alone_as_among_others():
     assert [int(order.indices(np.array([rank]), 3)[0]) for rank in range(0, 501, 7)] == whole[::7].tolist()
 
 
-@pytest.mark.parametrize("pool", [64, 1 << 16])
-@pytest.mark.parametrize("num_before", [1, 60, 140])
-def test_a_mixed_sampler_goes_on_from_any_position(pairs, pool, num_before, monkeypatch):
-    monkeypatch.setattr(batching, "POOL_PAIRS", pool)
-    whole, resumed = (sampler(pairs, order_of(SIZES, WEIGHTS, 5)) for _ in range(2))
-    for _ in range(num_before):
-        whole.next_indices()
-    resumed.seek(DataPosition(whole.position.epoch, whole.position.pool, whole.position.batch))
-    assert [whole.next_indices().indices.tolist() for _ in range(40)] == [
-        resumed.next_indices().indices.tolist() for _ in range(40)
-    ]
-
-
 def test_memory_does_not_grow_with_the_corpora():
     order = order_of([10**12, 3 * 10**12], [3.0, 1.0], 5)
     ranks = np.arange(10**12, 10**12 + 1000)
@@ -133,10 +82,3 @@ def test_memory_does_not_grow_with_the_corpora():
     tracemalloc.stop()
     assert peak < 1_000_000
     assert 0 <= indices.min() < 10**12 <= indices.max() < 4 * 10**12
-
-
-def test_without_weights_the_order_is_what_it_was_before_there_were_any(pairs):
-    assert isinstance(order_of(SIZES, None, 5), ShuffledOrder)
-    one = sampler(pairs, order_of(SIZES, None, 5))
-    listed = json.dumps([one.next_indices().indices.tolist() for _ in range(300)])
-    assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "1e425cd4a7c3bcfb"

@@ -86,10 +86,10 @@ def test_a_token_that_is_not_in_the_vocabulary_is_noticed_when_it_is_read(tmp_pa
     data = bytearray(path.read_bytes())
     data[1] ^= 0x80  # the high byte of the first token
     path.write_bytes(data)
-    ones = np.array([9])
-    rows = BatchIndices(np.array([0]), ones, ones)
+    store, nines = TokenStore(tmp_path / "store"), np.array([9])
+    rows = BatchIndices((store.src, store.tgt), np.array([0]), nines, nines, np.array([False]))
     with pytest.raises(RunError, match=r"damaged \(token \d+, of a vocabulary of \d+\)"):
-        read_batch(TokenStore(tmp_path / "store"), rows)
+        read_batch(rows)
 
 
 INFO = (
