@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt.apps.recipes.defaults import BEAM_SIZE
-from nmt.apps.recipes.distillation import Part, compare_with_teacher, write_distillation_text
+from nmt.apps.recipes.distillation import (
+    compare_with_teacher,
+    num_sources,
+    student_data,
+    translations_of,
+    write_distillation_text,
+)
 from nmt.apps.recipes.presets import suggest_config
 from nmt.apps.recipes.side_by_side import Comparison
 from nmt.apps.recipes.suggestion import count_pairs
@@ -20,7 +26,7 @@ from nmt.artifacts.replacing import refuse_replacing_parts
 from nmt.artifacts.rundir import RunDir, refuse_existing, run_path
 from nmt.base.errors import ConfigError, NmtError, RunError, UsageError
 from nmt.base.partial_file import PartialFile
-from nmt.config import Config, SearchOptions, load_config
+from nmt.config import Config, DataConfig, SearchOptions, load_config
 from nmt.config.dump import with_values
 from nmt.config.nodes import read_tree
 from nmt.data.read.lines import read_lines
@@ -94,11 +100,11 @@ def distill(
     refuse_replacing_parts(path, student, found)
     options = found[0].config().decoding.greedy().changed(beam_size=beam_size, num_hypotheses=n_best)
     text = write_distillation_text(student, found, options, precision, find_store_root(student, path))
-    training = student.model_copy(update={"data": text.student_data(mix_original)})
+    training = student.model_copy(update={"data": student_data(text, mix_original, n_best)})
     checked = with_values(training, "configuration of the student")
     if resume:
         _refuse_other_text(checked, path)
-    _translate_all(found, text.parts, text.folder, options, device, precision)
+    _translate_all(found, text, options, device, precision)
     trained = RunDir(path)
     with interrupt or Interrupt() as stop:
         if resume:
@@ -180,27 +186,28 @@ def _student_config(teacher: RunDir, config: Config | str | Path | None, overrid
 
 def _translate_all(
     teachers: list[RunDir],
-    parts: list[Part],
-    folder: Path,
+    text: DataConfig,
     options: SearchOptions,
     device: DeviceName,
     precision: PrecisionName,
 ) -> None:
-    missing = [part for part in parts if not part.hyp.exists()]
+    missing = [files for files in text.corpora("train") if not translations_of(files).exists()]
     if not missing:
         return
-    num_pairs = sum(part.size for part in missing)
+    num_pairs = sum(map(num_sources, missing))
+    folder = translations_of(missing[0]).parent
     log.info("translating %s training sources (beam %d) into %s", f"{num_pairs:,}", options.beam_size, folder)
     with Translator.load(teachers, device=device, precision=precision, scores=False) as translator:
         settings = {**options.model_dump(), "precision": translator.precision}
-        for part in missing:
-            tag = f"{part.files.tag} " if part.files.tag and translator.tokenizers.know([part.files.tag]) else ""
-            request = Request(options, to=part.direction.tgt, from_=part.direction.src)
+        for files in missing:
+            tag = f"{files.tag} " if files.tag and translator.tokenizers.know([files.tag]) else ""
+            direction = text.direction_of(files)
+            request = Request(options, to=direction.tgt, from_=direction.src)
             translate = partial(translator.translate_blocks, request=request)
-            lines = (tag + line for line in read_lines(part.src))
+            lines = (tag + line for line in read_lines(Path(str(files.src))))
             render = partial(_as_lines, options.num_hypotheses)
-            with PartialFile(part.hyp, settings, options.num_hypotheses, resume=True) as output:
-                translate_into(output, translate, lines, render, str(part.src), part.size)
+            with PartialFile(translations_of(files), settings, options.num_hypotheses, resume=True) as output:
+                translate_into(output, translate, lines, render, str(files.src), num_sources(files))
 
 
 def _as_lines(num_lines: int, best: Translation) -> str:

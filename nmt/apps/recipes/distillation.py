@@ -11,77 +11,38 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 from nmt.apps.recipes.side_by_side import Comparison, compare_in_turns
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import DataError
 from nmt.base.files import new_folder, sha256_of
-from nmt.base.languages import Direction
 from nmt.config import Config, DataConfig, SearchOptions
 from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
-from nmt.data.read.lines import count_lines, read_lines
+from nmt.data.read.lines import count_lines
 from nmt.data.read.pairs import SentencePair
 from nmt.data.store.mixing import corpus_weights
-from nmt.data.store.report import SPLITS, Split
+from nmt.data.store.report import SPLITS
 from nmt.decoding.engines.interface import DeviceName, PrecisionName
 from nmt.training.corpus.corpus import Corpus, with_both_sides
 from nmt.translation import Translator
 
-_REPEATED = ".repeated"
 
-
-class Part(NamedTuple):
-    """The files of one training corpus: sources, references, and the teacher's translations, written later."""
-
-    files: ParallelFiles  # the corpus in the configuration
-    direction: Direction
-    src: Path
-    ref: Path
-    hyp: Path  # one or several translations per source
-    src_of_hyp: Path  # the source of each of these
-    size: int  # pairs
-
-
-class DistillationText(NamedTuple):
-    """All text for training a student, in one folder."""
-
-    folder: Path
-    data: DataConfig  # the student's
-    parts: list[Part]  # one for each training corpus that has pairs
-
-    def student_data(self, mix_original: float) -> DataConfig:
-        """Return the data section for training the student, with a share `mix_original` of original pairs."""
-        sizes = [part.size for part in self.parts]
-        weights: list[float] | None = None
-        if mix_original or self.data.temperature != 1.0 or any(part.files.weight for part in self.parts):
-            own = self.data.model_copy(update={"train": tuple(part.files for part in self.parts)})
-            weights = list(corpus_weights(own, sizes) or sizes)
-        filtered = Filters(duplicate=False, overlap=False)  # they are filtered already
-        original = [_files(part, part.src, part.ref, filters=filtered) for part in self.parts]
-        translated = [_files(part, part.src_of_hyp, part.hyp) for part in self.parts]
-        versions = [(translated, 1 - mix_original), (original, mix_original)]
-        train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
-        held_out: dict[str, object] = {split: self._held_out(split) for split in SPLITS if not self.data.corpora(split)}
-        return self.data.model_copy(update={"train": tuple(train), "temperature": 1.0, "mono_tgt": None, **held_out})
-
-    def _held_out(self, split: Split) -> tuple[ParallelFiles, ...]:
-        """Return the files of a set that was held out of the training corpora."""
-        sets = []
-        for number, files in enumerate(self.data.corpora("train"), start=1):
-            src, tgt = (self.folder / f"{split}-{number}.{side}" for side in ("src", "tgt"))
-            if src.stat().st_size:
-                direction = self.data.direction_of(files)
-                languages = {"src_lang": direction.src, "tgt_lang": direction.tgt, "tag": files.tag}
-                sets.append(ParallelFiles(src=str(src), tgt=str(tgt)).model_copy(update=languages))
-        return tuple(sets)
-
-
-def _files(part: Part, src: Path, tgt: Path, **changes: object) -> ParallelFiles:
-    """Return the corpus of a part with the sources `src` and the translations `tgt`, and with `changes`."""
-    files = ParallelFiles(src=str(src), tgt=str(tgt), src_lang=part.direction.src, tgt_lang=part.direction.tgt)
-    return files.model_copy(update={key: getattr(part.files, key) for key in ("tag", "filters")} | changes)
+def student_data(text: DataConfig, mix_original: float, num_hypotheses: int) -> DataConfig:
+    """Return the data section for training the student on `text`, with a share `mix_original` of original pairs."""
+    original = text.corpora("train")
+    weights: Sequence[float] | None = None
+    if mix_original or text.temperature != 1.0 or any(files.weight for files in original):
+        sizes = [num_sources(files) for files in original]
+        weights = corpus_weights(text, sizes) or sizes
+    filtered = Filters(duplicate=False, overlap=False)  # they are filtered already
+    translated = [_translated(files, num_hypotheses) for files in original]
+    versions = (
+        (translated, 1 - mix_original),
+        ([files.model_copy(update={"filters": filtered}) for files in original], mix_original),
+    )
+    train = [files for version, share in versions if share for files in _weighted(version, weights, share)]
+    return text.model_copy(update={"train": tuple(train), "temperature": 1.0, "mono_tgt": None})
 
 
 def _weighted(
@@ -94,17 +55,35 @@ def _weighted(
     return [files.model_copy(update={"weight": unit * weight}) for files, weight in zip(corpora, weights, strict=True)]
 
 
+def num_sources(files: ParallelFiles) -> int:
+    """Return the number of sources of a corpus in a distillation's folder."""
+    return count_lines(Path(str(files.src)))
+
+
+def translations_of(files: ParallelFiles) -> Path:
+    """Return the file for the teacher's translations of a corpus in a distillation's folder."""
+    return Path(str(files.src)).with_suffix(".hyp")
+
+
+def _translated(files: ParallelFiles, num_hypotheses: int) -> ParallelFiles:
+    """Return a corpus with the teacher's translations, one or several per source, instead of the original ones."""
+    translations = translations_of(files)
+    src = translations.with_suffix(".src" if num_hypotheses == 1 else ".repeated")
+    return files.model_copy(update={"src": str(src), "tgt": str(translations)})
+
+
 def write_distillation_text(
     config: Config,
     teachers: Sequence[RunDir],
     options: SearchOptions,
     precision: str,
     store_root: Path,
-) -> DistillationText:
+) -> DataConfig:
     """Write the training pairs of `config` and its held-out pairs into a folder in `store_root`, unless it exists.
 
     The folder is named after the text, the weights of the teachers, their search `options` and the requested
-    `precision`, so that a resumed distillation finds the translations it already has. DataError if there are no pairs.
+    `precision`, so that a resumed distillation finds the translations it already has. Returns the data section with
+    these files, one corpus for each training corpus that has pairs. DataError if there are none.
     """
     corpus = Corpus(config, store_root)
     identity = {
@@ -118,40 +97,50 @@ def write_distillation_text(
     folder = store_root / f"distill-{digest[:24]}"
     if not folder.is_dir():
         with new_folder(folder) as partial:
-            _write_pairs(corpus, partial)
-            if options.num_hypotheses > 1:
-                for number in range(1, len(corpus.train) + 1):
-                    src = partial / f"train-{number}.src"
-                    with open(src.with_suffix(_REPEATED), "w", encoding="utf-8", newline="\n") as repeated:
-                        repeated.writelines((line + "\n") * options.num_hypotheses for line in read_lines(src))
-    parts = []
-    for number, files in enumerate(corpus.train, start=1):
-        src, ref, hyp = (folder / f"train-{number}.{side}" for side in ("src", "ref", "hyp"))
-        src_of_hyp = src.with_suffix(_REPEATED) if options.num_hypotheses > 1 else src
-        if size := count_lines(src):
-            parts.append(Part(files, config.data.direction_of(files), src, ref, hyp, src_of_hyp, size))
-    if not parts:
+            endings = ("src", "ref", "repeated") if options.num_hypotheses > 1 else ("src", "ref")
+            _write_pairs(partial, "train", endings, corpus.train_pairs(), len(corpus.train), options.num_hypotheses)
+            for split in corpus.missing:
+                _write_pairs(partial, split, ("src", "tgt"), corpus.pairs(split), len(corpus.train))
+    sets: dict[str, object] = {split: _written(corpus, folder, split, "tgt", "tag") for split in corpus.missing}
+    train = _written(corpus, folder, "train", "ref", "tag", "weight", "filters")
+    if not train:
         raise DataError("no pair with text on both sides", path=corpus.files()[0])
-    return DistillationText(folder, config.data, parts)
+    return config.data.model_copy(update={"train": train, **sets})
 
 
-def _write_pairs(corpus: Corpus, folder: Path) -> None:
-    """Write a pair of files for each training corpus, and for each set held out of it."""
-
-    def write(name: str, endings: tuple[str, str], pairs: Iterator[SentencePair]) -> None:
-        names = [folder / f"{name}-{number}" for number in range(1, len(corpus.train) + 1)]
-        with ExitStack() as stack:
-            first, second = (
-                [stack.enter_context(open(f"{file}.{ending}", "w", encoding="utf-8", newline="\n")) for file in names]
+def _write_pairs(
+    folder: Path,
+    name: str,
+    endings: Sequence[str],
+    pairs: Iterator[SentencePair],
+    num_corpora: int,
+    num_hypotheses: int = 1,
+) -> None:
+    """Write files of sources, targets and, with a third of `endings`, repeated sources, for each training corpus."""
+    with ExitStack() as stack:
+        files = [
+            [
+                stack.enter_context(open(folder / f"{name}-{number}.{ending}", "w", encoding="utf-8", newline="\n"))
                 for ending in endings
-            )
-            for pair in with_both_sides(pairs):
-                first[pair.corpus].write(pair.src + "\n")
-                second[pair.corpus].write(pair.tgt + "\n")
+            ]
+            for number in range(1, num_corpora + 1)
+        ]
+        for pair in with_both_sides(pairs):
+            src = pair.src + "\n"
+            for file, text in zip(files[pair.corpus], (src, pair.tgt + "\n", src * num_hypotheses), strict=False):
+                file.write(text)
 
-    write("train", ("src", "ref"), corpus.train_pairs())
-    for split in corpus.missing:
-        write(split, ("src", "tgt"), corpus.pairs(split))
+
+def _written(corpus: Corpus, folder: Path, name: str, ending: str, *keys: str) -> tuple[ParallelFiles, ...]:
+    """Return the files in `folder` with the pairs of training corpora, their languages and some of their `keys`."""
+    written = []
+    for number, files in enumerate(corpus.train, start=1):
+        src = folder / f"{name}-{number}.src"
+        if src.stat().st_size:
+            direction = corpus.config.data.direction_of(files)
+            kept = {"src_lang": direction.src, "tgt_lang": direction.tgt} | {key: getattr(files, key) for key in keys}
+            written.append(ParallelFiles(src=str(src), tgt=str(src.with_suffix(f".{ending}"))).model_copy(update=kept))
+    return tuple(written)
 
 
 def compare_with_teacher(

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import nmt
+from nmt.apps.recipes.distillation import student_data, write_distillation_text
 from nmt.config import ModelConfig, TokenizerConfig
+from nmt.config.corpora import ParallelFiles
 from nmt.config.training import TrainingConfig
 from tests.resumption import stop_after
 from tests.tiny import TRAINING, tiny_config
@@ -46,6 +48,18 @@ def test_an_interrupted_distillation_is_resumed(digits_run, student, tmp_path, m
         stopped = nmt.distill([digits_run], tmp_path / "run", student, beam_size=1)
     assert (stopped.finished, stopped.comparison) == (False, None)
     assert nmt.distill([digits_run], tmp_path / "run", student, beam_size=1, resume=True).finished
+
+
+def test_a_corpus_without_a_pair_is_left_out(digits, digits_run, tmp_path):
+    (tmp_path / "blank.tsv").write_text("\t\n")
+    config = tiny_config(digits)
+    train = (*config.data.corpora("train"), ParallelFiles(tsv=str(tmp_path / "blank.tsv")))
+    config = config.model_copy(update={"data": config.data.model_copy(update={"train": train})})
+    options = config.decoding.changed(beam_size=2, num_hypotheses=2)
+    text = write_distillation_text(config, [nmt.RunDir(digits_run)], options, "auto", tmp_path)
+    (files,) = student_data(text, 0.0, 2).corpora("train")
+    lines = [Path(name).read_text().splitlines() for name in (text.corpora("train")[0].src, files.src)]
+    assert lines[1] == [line for line in lines[0] for _ in range(2)]
 
 
 def test_what_a_user_can_mend_is_an_error(digits_run, student, tmp_path):
