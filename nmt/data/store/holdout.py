@@ -8,56 +8,40 @@ keeps all sources of one translation together.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.base.errors import DataError
 
+Hashes = NDArray[np.uint64]
+
 HOLDOUT_SEED = 1  # of the choice, independent of the seed of the training
 _MAX_HOLDOUT_DIVISOR = 10  # a held-out set is at most one tenth of the distinct source sentences
 _GROUP_DIVISOR = 50  # a group is at most one fiftieth of a held-out set, or of median size: no phrase dominates a set
 
 
-@dataclass(frozen=True)
-class Holdout:
-    """The held-out source sentences, as hashes mapped to the name of their set. Made by `choose_holdout`."""
+def choose_sentences(hashes: Hashes, counts: Mapping[str, int]) -> dict[int, str]:
+    """Choose `counts[name]` distinct sentences for each name ("valid", "test"), by their hashes [pairs].
 
-    chosen: Mapping[int, str]
-
-    def split_of(self, src: str) -> str:
-        """Return the set that a pair with this source sentence belongs to: "train", or one of the held-out names."""
-        return self.chosen.get(_hash(src), "train")
-
-
-def choose_holdout(sources: Iterable[str], counts: Mapping[str, int]) -> Holdout:
-    """Choose `counts[name]` distinct source sentences for each name ("valid", "test"), in one pass over `sources`.
-
-    The sentences with the smallest hashes are chosen; each set is capped at a tenth of the distinct sentences. Empty
-    sentences are never chosen. Memory grows with the corpus, by 8 bytes per sentence. Raises DataError if there are
-    fewer than ten distinct sentences, which would leave nothing to train on.
+    Returns the name for the hash of each. Those with the smallest hashes are chosen; each set is capped at a tenth of
+    the distinct sentences. DataError if there are fewer than ten, which would leave nothing to train on.
     """
-    if not counts:
-        return Holdout({})
-    hashes = np.unique(np.fromiter(map(_hash, filter(None, sources)), dtype=np.uint64))
+    hashes = np.unique(hashes)
     names = _named(np.ones_like(hashes, dtype=np.int64), _limits(len(hashes), counts))
-    return Holdout({int(hashes[number]): name for number, name in names.items()})
+    return {int(hashes[number]): name for number, name in names.items()}
 
 
-def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -> Holdout:
-    """Choose about `counts[name]` sentences for each name, in groups that share no source and no target with others.
+def choose_groups(hashes: Hashes, counts: Mapping[str, int]) -> dict[int, str]:
+    """Choose about `counts[name]` sources for each name, in groups that share no source and no target with others.
 
-    Pairs with the same source or target, directly or through others, are a group; its name is the smallest hash of
-    its sentences, so the opposite direction has the same groups. The groups with the smallest names are chosen, but
-    none that would dominate its set. Memory grows with the pairs, by about 50 bytes each. DataError if too few remain.
+    `hashes` are those of the source and the target of each pair, one after the other. Pairs with the same source or
+    target, directly or through others, are a group; its name is the smallest hash of its sentences, so the opposite
+    direction has the same groups. The groups with the smallest names are chosen, but none that would dominate its set.
+    Memory grows with the pairs, by about 50 bytes each. DataError if too few remain.
     """
-    if not counts:
-        return Holdout({})
-    hashes = np.fromiter(map(_hash, chain.from_iterable(pairs)), dtype=np.uint64).reshape(-1, 2)
-    (sources, src), (targets, tgt) = (np.unique(side, return_inverse=True) for side in hashes.T)
+    (sources, src), (targets, tgt) = (np.unique(side, return_inverse=True) for side in hashes.reshape(-1, 2).T)
     limits = _limits(min(len(sources), len(targets)), counts)
 
     src_groups, tgt_groups = sources.copy(), targets.copy()
@@ -71,7 +55,7 @@ def choose_groups(pairs: Iterable[tuple[str, str]], counts: Mapping[str, int]) -
 
     names = _named(sizes, limits)
     of_sources = zip(sources.tolist(), group_of_source.tolist(), strict=True)
-    return Holdout({source: names[group] for source, group in of_sources if group in names})
+    return {source: names[group] for source, group in of_sources if group in names}
 
 
 def _limits(num_distinct: int, counts: Mapping[str, int]) -> dict[str, int]:
@@ -105,6 +89,7 @@ def _named(sizes: NDArray[np.int64], limits: Mapping[str, int]) -> dict[int, str
     return names
 
 
-def _hash(src: str) -> int:
-    text = src.encode("utf-8", errors="surrogatepass")
+def hash_of(sentence: str) -> int:
+    """Return the seeded hash of a sentence, of 64 bits."""
+    text = sentence.encode("utf-8", errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8, salt=HOLDOUT_SEED.to_bytes(8, "big")).digest(), "big")

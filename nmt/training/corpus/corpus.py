@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import time
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
@@ -13,6 +14,7 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from nmt.base.errors import DataError
@@ -30,7 +32,7 @@ from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.lines import open_text
 from nmt.data.read.pairs import SentencePair, all_paths, paths_of, read_parallel, refuse_pipes
-from nmt.data.store.holdout import HOLDOUT_SEED, Holdout, choose_groups, choose_holdout
+from nmt.data.store.holdout import HOLDOUT_SEED, choose_groups, choose_sentences, hash_of
 from nmt.data.store.report import SPLITS, CorpusCounts, Split
 from nmt.data.text.characters import VERSION as CHARACTERS_VERSION
 
@@ -198,21 +200,20 @@ class Corpus:
         texts = [(paths_of(files), _form_of(files) | {"tag": None}) for files in self.train]
         return {number for number, text in enumerate(texts) if text not in texts[:number]}
 
-    def _choose(self) -> dict[Direction, Holdout]:
-        """Choose the sentences of each direction to hold out."""
+    def _choose(self) -> dict[Direction, dict[int, str]]:
+        """Choose the sentences of each direction to hold out; return the names of their sets, by hash.
+
+        Memory grows with the corpus, by 8 bytes per sentence, until it is chosen.
+        """
         data = self.config.data
-        directions = self._directions["train"]
-        holdouts = {}
-        for direction in dict.fromkeys(directions):
-            corpora = {i for i, other in enumerate(directions) if other == direction and i in self._firsts}
-            kept = (pair for pair in self._kept_pairs() if pair.corpus in corpora)
-            pairs = with_both_sides(with_progress(kept, "choosing held-out sentences"))
-            sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
-            if data.holdout_groups:
-                holdouts[direction] = choose_groups((pair[:2] for pair in pairs), sizes)
-            else:
-                holdouts[direction] = choose_holdout((pair.src for pair in pairs), sizes)
-        return holdouts
+        hashes = {direction: array("Q") for direction in self._directions["train"]}
+        for pair in with_both_sides(with_progress(self._kept_pairs(), "choosing held-out sentences")):
+            if pair.corpus in self._firsts:
+                texts = pair[:2] if data.holdout_groups else pair[:1]
+                hashes[self.direction("train", pair)].extend(map(hash_of, texts))
+        sizes: dict[str, int] = dict.fromkeys(self.missing, data.holdout_size)
+        choose = choose_groups if data.holdout_groups else choose_sentences
+        return {direction: choose(np.asarray(numbers), sizes) for direction, numbers in hashes.items()}
 
     @cached_property
     def _held_out(self) -> dict[Split, list[SentencePair]]:
@@ -220,10 +221,10 @@ class Corpus:
         saved = self._read_held_out()
         if saved is not None:
             return saved
-        holdouts = self._choose()
+        chosen = self._choose()
         held_out: dict[Split, list[SentencePair]] = {split: [] for split in self.missing}
         for pair in with_both_sides(with_progress(self._kept_pairs(), "collecting held-out sentences")):
-            split = holdouts[self.direction("train", pair)].split_of(pair.src)
+            split = chosen[self.direction("train", pair)].get(hash_of(pair.src))
             if split in held_out and pair.corpus in self._firsts:
                 held_out[split].append(pair)
         if self._store_root is not None:

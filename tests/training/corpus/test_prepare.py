@@ -59,6 +59,16 @@ def test_sets_that_are_not_named_are_held_out_with_all_translations_of_a_source(
     assert report_of(run.path).counts.sources_in_test == 0
 
 
+def test_no_pair_with_an_empty_side_is_held_out(tmp_path):
+    source = tmp_path / "pairs.tsv"
+    source.write_text("".join(f"{n} a\t{n}\nlone {n}\t\n\t{n} alone\n" for n in range(100)))
+    data = {"train": {"tsv": str(source)}, "valid": None, "test": None, "holdout_size": 7}
+    corpus = Corpus(tiny_config(tmp_path, data=data))
+    held_out = [pair for split in ("valid", "test") for pair in corpus.pairs(split)]
+    assert len(held_out) == 14
+    assert all(pair.src and pair.tgt for pair in held_out)
+
+
 def held_out_of(tmp_path: Path, **sections: dict[str, object]):
     """A configuration whose validation and test sets are held out of 100 pairs."""
     source = tmp_path / "pairs.tsv"
