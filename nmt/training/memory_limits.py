@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
 from nmt.base.errors import RunError
@@ -22,51 +20,31 @@ FASTEST_ON_CPU = 4096  # tokens per micro-batch; docs/log/training-speed.md has 
 _PROCESS = 300 << 20  # bytes of Python, torch and the tokenizer
 
 
-class MemoryNeeds(NamedTuple):
-    """Everything that the memory usage of a training process depends on, except its batches."""
+def bytes_needed(training: Training, longest: tuple[int, int], tokens: int) -> int:
+    """Estimate the bytes that training needs with micro-batches of `tokens`, padding included.
 
-    model: ModelConfig
-    num_parameters: int
-    vocab_size: int  # of the target
-    longest: tuple[int, int]  # source and target, in tokens
-    bytes_per_number: int = 4  # of activations; 2 for bf16 and fp16
-
-    def num_bytes(self, tokens: int) -> int:
-        """Estimate the bytes that training needs with micro-batches of `tokens`, padding included."""
-        logits = 3 * CHUNK_ROWS * self.vocab_size * 4
-        # Weights, gradients and both Adam moments in fp32; the bf16 copy of weights and gradients.
-        weights = self.num_parameters * (16 if self.bytes_per_number == 4 else 20)
-        return _PROCESS + weights + self.activation_bytes(tokens) + logits
-
-    def activation_bytes(self, tokens: int) -> int:
-        """Estimate the bytes that the layers keep for the backward pass of a micro-batch of `tokens`."""
-        src, tgt = self.longest
-        model = self.model
-        # How many numbers the operations of a layer keep, estimated by hand: 20 per feature of a token in
-        # the encoder, 32 in the decoder, which has a second attention; 3 per hidden feature and per score.
-        # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
-        features = model.d_model if model.attention == "additive" else 0
-        per_key = 3 * model.num_heads + features  # numbers that attention keeps per query and key
-        encoder = 20 * model.d_model + 3 * model.d_ff + src * per_key  # numbers per source token
-        decoder = 32 * model.d_model + 3 * model.d_ff + (src + tgt) * per_key
-        layers = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
-        temporary = 3 * max(tokens, src, tgt) * max(src, tgt) * features  # before tanh, and their gradients
-        return (layers + temporary) * self.bytes_per_number
-
-
-def num_micro_batches_on_cpu(needs: MemoryNeeds, tokens: int, minimum: int, available: int | None) -> int:
-    """Return the number of micro-batches, at least `minimum`, for batches of `tokens`.
-
-    Micro-batches have the fastest size, or a smaller one if that does not fit into the `available` bytes.
+    `longest` has the longest source and target in tokens.
     """
-    num_micro_batches = max(minimum, -(-tokens // FASTEST_ON_CPU))
-    while (
-        available is not None
-        and needs.num_bytes(tokens // num_micro_batches) > available
-        and num_micro_batches < tokens // max(needs.longest)
-    ):
-        num_micro_batches *= 2
-    return num_micro_batches
+    itemsize = training.setup.precision.dtype.itemsize
+    logits = 3 * CHUNK_ROWS * training.model.output_proj.weight.size(0) * 4
+    # Weights, gradients and both Adam moments in fp32; the bf16 copy of weights and gradients.
+    weights = training.model.num_parameters() * (16 if itemsize == 4 else 20)
+    return _PROCESS + weights + activation_bytes(training.config.model, longest, tokens, itemsize) + logits
+
+
+def activation_bytes(model: ModelConfig, longest: tuple[int, int], tokens: int, itemsize: int) -> int:
+    """Estimate the bytes that the layers keep for the backward pass of a micro-batch of `tokens`."""
+    src, tgt = longest
+    # How many numbers the operations of a layer keep, estimated by hand: 20 per feature of a token in
+    # the encoder, 32 in the decoder, which has a second attention; 3 per hidden feature and per score.
+    # Additive scores are computed from d_model / num_heads features per head, query and key: [B, H, T, S, K].
+    features = model.d_model if model.attention == "additive" else 0
+    per_key = 3 * model.num_heads + features  # numbers that attention keeps per query and key
+    encoder = 20 * model.d_model + 3 * model.d_ff + src * per_key  # numbers per source token
+    decoder = 32 * model.d_model + 3 * model.d_ff + (src + tgt) * per_key
+    layers = max(tokens, src) * model.encoder_layers * encoder + max(tokens, tgt) * model.decoder_layers * decoder
+    temporary = 3 * max(tokens, src, tgt) * max(src, tgt) * features  # before tanh, and their gradients
+    return (layers + temporary) * itemsize
 
 
 def fit_into_memory(training: Training) -> None:
@@ -104,14 +82,22 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
     RunError if even the smallest do not fit into memory.
     """
     group = training.setup.group
-    needs = memory_needs(training, stage, batches.longest())
+    longest = batches.longest()
     batch_tokens = batches.batch_tokens // group.world_size
     total = available_bytes()
     held = max(0, own_bytes() - training.bytes_before)  # by this training, such as in an earlier stage
     available = None if total is None else total // local_world_size() + held
-    number = num_micro_batches_on_cpu(needs, batch_tokens, minimum, available) if batches.is_auto else minimum
+    number = minimum
+    if batches.is_auto:  # the fastest size, or a smaller one if that does not fit
+        number = max(minimum, -(-batch_tokens // FASTEST_ON_CPU))
+        while (
+            available is not None
+            and bytes_needed(training, longest, batch_tokens // number) > available
+            and number < batch_tokens // max(longest)
+        ):
+            number *= 2
     number = max(group.gather(number))
-    required = needs.num_bytes(batch_tokens // number)
+    required = bytes_needed(training, longest, batch_tokens // number)
     if available is not None and required > available:
         name = "this training"
         key = "training.batch_tokens"
@@ -127,11 +113,3 @@ def _num_micro_batches(training: Training, stage: StageSpan, batches: UpdateBatc
         have = f"{available / 2**30:.1f} GiB are available"
         raise RunError(f"{name} needs about {required / 2**30:.1f} GiB of memory; {have}", hint=hint)
     return number
-
-
-def memory_needs(training: Training, stage: StageSpan, longest: tuple[int, int]) -> MemoryNeeds:
-    """Return what the memory usage of `stage` depends on; `longest` has the longest source and target in tokens."""
-    vocab_size = training.model.output_proj.weight.size(0)
-    num_parameters = training.model.num_parameters()
-    itemsize = training.setup.precision.dtype.itemsize
-    return MemoryNeeds(training.config.model, num_parameters, vocab_size, longest, itemsize)

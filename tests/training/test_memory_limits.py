@@ -16,7 +16,7 @@ from nmt.model.transformer import Transformer
 from nmt.training import memory_limits
 from nmt.training.corpus.prepare import Prepared, find_store_root
 from nmt.training.environment import Setup
-from nmt.training.memory_limits import MemoryNeeds, fit_into_memory, memory_needs, num_micro_batches_on_cpu
+from nmt.training.memory_limits import activation_bytes, bytes_needed, fit_into_memory
 from nmt.training.parts import Training
 from nmt.training.run import start_run
 from nmt.training.state import TrainState
@@ -57,7 +57,7 @@ def test_a_training_beyond_the_memory_is_refused_with_the_figures_and_what_may_h
 
 
 def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
-    needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    needed = bytes_needed(training, training.batches.longest(), training.batches.batch_tokens)
     monkeypatch.setattr(memory_limits, "available_bytes", lambda: 2 * needed - 2)
     monkeypatch.setattr(memory_limits, "own_bytes", lambda: 0)
     fit_into_memory(training)
@@ -68,7 +68,7 @@ def test_processes_on_one_machine_share_its_memory(training, monkeypatch):
 
 @pytest.mark.skipif(own_bytes() == 0, reason="this system does not tell the memory of a process")
 def test_memory_that_the_training_already_holds_counts_as_available(training, monkeypatch):
-    needed = memory_needs(training, training.stage, training.batches.longest()).num_bytes(training.batches.batch_tokens)
+    needed = bytes_needed(training, training.batches.longest(), training.batches.batch_tokens)
     assert 0 < own_bytes() < 16 << 30
     held = 512 << 20
     monkeypatch.setattr(memory_limits, "available_bytes", lambda: needed - held)
@@ -78,11 +78,10 @@ def test_memory_that_the_training_already_holds_counts_as_available(training, mo
     fit_into_memory(training)  # as at the beginning of a later stage
 
 
-def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(digits):
-    model = small_config(digits).model
-    short, long = (MemoryNeeds(model, 10**5, 300, lengths) for lengths in ((8, 8), (8, 4000)))
-    assert short.num_bytes(1 << 20) > 2 * short.num_bytes(512)
-    assert long.num_bytes(512) > short.num_bytes(512)
+def test_the_estimate_grows_with_the_batch_and_with_the_longest_sentence(training):
+    short, long = (8, 8), (8, 4000)
+    assert bytes_needed(training, short, 1 << 20) > 2 * bytes_needed(training, short, 512)
+    assert bytes_needed(training, long, 512) > bytes_needed(training, short, 512)
     available = available_bytes()
     assert available is None or available > 1 << 20
 
@@ -121,8 +120,8 @@ def test_the_estimate_of_what_layers_keep_is_near_what_they_keep(attention):
         model(src, tgt).sum()
     parameters = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept = sum(size for address, size in sizes.items() if address not in parameters)
-    needs = MemoryNeeds(config, model.num_parameters(), 50, (src_len, tgt_len))
-    assert kept / 2 < needs.activation_bytes(num_rows * max(src_len, tgt_len)) < 3 * kept
+    estimate = activation_bytes(config, (src_len, tgt_len), num_rows * max(src_len, tgt_len), itemsize=4)
+    assert kept / 2 < estimate < 3 * kept
 
 
 def test_batches_are_cut_if_the_device_lacks_memory_and_the_update_is_the_same(training, monkeypatch):
@@ -183,12 +182,15 @@ def test_a_batch_of_automatic_size_is_an_update_and_tokens_of_it_are_what_a_cpu_
         assert torch.allclose(tensor, weights[1][name], atol=3e-4), name
 
 
-def test_a_batch_of_automatic_size_is_cut_smaller_if_memory_is_short(training):
-    needs = memory_needs(training, training.stage, training.batches.longest())
-    assert num_micro_batches_on_cpu(needs, 4000, 1, None) == 1
-    assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(4000)) == 1
-    assert num_micro_batches_on_cpu(needs, 4000, 1, needs.num_bytes(2000)) == 2
-    assert num_micro_batches_on_cpu(needs, 4000, 3, needs.num_bytes(4000)) == 3
+def test_a_batch_of_automatic_size_is_cut_smaller_if_memory_is_short(training, monkeypatch):
+    monkeypatch.setattr(memory_limits, "own_bytes", lambda: 0)
+    training.batches.is_auto, training.batches.batch_tokens = True, 4000
+    whole, half = (bytes_needed(training, training.batches.longest(), tokens) for tokens in (4000, 2000))
+    for available, before, expected in ((None, 1, 1), (whole, 1, 1), (half, 1, 2), (whole, 3, 3)):
+        monkeypatch.setattr(memory_limits, "available_bytes", lambda available=available: available)
+        training.step.num_micro_batches = before
+        fit_into_memory(training)
+        assert training.step.num_micro_batches == expected
 
 
 class Four(ProcessGroup):
