@@ -58,7 +58,7 @@ def test_what_is_shown_of_a_run_are_the_scores_of_what_translates(run, tmp_path,
     phrases = run.index().phrases
     assert phrases is not None
     table = phrases.table.model_dump()
-    assert describe_model(str(run.path)).scores["valid chrf"] == table["chrf"]
+    assert describe_model(str(run.path)).scores["valid chrF2"] == table["chrf"]
     assert compare_runs([run]).runs[0].scores["valid chrF2"] == round(table["chrf"], 2)
     (tmp_path / "more.de").write_text("bufa geko.\n", encoding="utf-8")
     synthesize(tmp_path / "more.de", tmp_path / "pairs.tsv", run.path, forward=True)
