@@ -161,3 +161,8 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path, content, message):
     (tmp_path / "memory.tmx").write_text(content)
     with pytest.raises(DataError, match=message):
         TranslationMemory.read(str(tmp_path / "memory.tmx"), Direction("en", "de"))
+
+
+def test_a_memory_of_many_languages_is_tmx():
+    with pytest.raises(DataError, match="this is not TMX, in which each text has a language"):
+        TranslationMemory.read_all(["memory.tsv"], [Direction("en", "de")])

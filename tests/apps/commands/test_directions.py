@@ -88,6 +88,15 @@ def test_eval_scores_each_direction_and_their_mean(run):
     assert json.loads(theirs.stdout)["score"] == one["scores"]["chrF2"]["value"]
 
 
+@pytest.mark.parametrize(
+    "option", [["--details"], ["--report", "page.html"], ["--compare", "other"]], ids=lambda given: given[0]
+)
+def test_a_look_at_sentences_is_at_those_of_one_direction(run, option):
+    done = CliRunner().invoke(app, ["eval", "-m", str(run), *option])
+    assert done.exit_code == 2
+    assert "need one direction: choose it with --to" in " ".join(done.output.replace("│", " ").split())
+
+
 def test_an_export_of_two_directions_is_checked_in_both(run, tmp_path):
     pytest.importorskip("ctranslate2", reason="needs the extra ctranslate2")
     nmt("export", "ctranslate2", run, tmp_path / "ct2")

@@ -378,6 +378,12 @@ def test_details_name_the_worst_sentences_and_group_by_rare_words(run):
     assert "by number of words of the source that are in fewer than two" in evaluate("-m", run.path, "--details")
 
 
+def test_an_evaluation_says_that_the_phrase_table_translated(phrases_run, tmp_path, messages):
+    run = RunDir(shutil.copytree(phrases_run.path, tmp_path / "run"))
+    evaluate("-m", run.path, "--metrics", "chrf")
+    assert any("translated with the phrase table" in line for line in messages)
+
+
 def test_the_help_of_details_names_every_flag():
     assert [flag for flag in FLAGS if flag not in get_args(ShowDetails)[1].help] == []
 

@@ -66,3 +66,8 @@ def test_an_unknown_quantization_is_a_wrong_command_line(digits_run, tmp_path):
     arguments = ["export", "ctranslate2", str(digits_run), str(tmp_path / "out"), "--quantization", "int4"]
     done = CliRunner().invoke(cli.app, arguments)
     assert (done.exit_code, "int4" in done.output) == (2, True)
+
+
+def test_an_export_says_that_a_better_phrase_table_is_left_out(phrases_run, tmp_path, monkeypatch, capsys):
+    _, _, said = invoke(monkeypatch, capsys, "export", "hf", str(phrases_run.path), str(tmp_path / "out"))
+    assert said.startswith("warning: exporting the network only: nmt translates with the phrase table of this run")

@@ -45,6 +45,12 @@ def test_a_license_in_the_card_is_not_asked_for(messages):
     assert not any("license" in line for line in messages)
 
 
+def test_a_revision_is_made_by_the_upload_and_not_named():
+    done = call("push", "run", "me/digits@v2")
+    assert done.exit_code == 2
+    assert "the upload creates the revision; give only user/name" in " ".join(done.output.replace("│", " ").split())
+
+
 def test_a_file_is_replaced_only_on_request():
     Path("m.zip").write_text("mine")
     done = call("pack", "run", "-o", "m.zip")

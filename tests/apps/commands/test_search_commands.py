@@ -102,6 +102,26 @@ def test_flags_that_do_not_go_together_are_a_usage_error(nmt, flags, message):
 
 
 @pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("letter.md",), "letter.md: is a document: name its translation with --output NAME.md"),
+        (
+            ("a.pdf", "-o", "b.pdf"),
+            "of a PDF file, only the text is translated: name its translation with --output NAME.txt",
+        ),
+        (("letter.md", "-o", "new.md", "--review", "list.doc"), "list.doc: the list of translations is one of .xlsx"),
+    ],
+)
+def test_a_document_needs_an_output_of_its_kind(nmt, tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("letter.md", "a.pdf"):
+        (tmp_path / name).write_text("12")
+    out = nmt("translate", *flags, code=2)
+    assert message in " ".join(out.replace("│", " ").split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pdf", "letter.md"]
+
+
+@pytest.mark.parametrize(
     ("setting", "message"),
     [
         (
@@ -168,6 +188,31 @@ def test_given_translations_are_scored_a_line_each(nmt, tmp_path):
     assert rows[0]["tokens"][-1] == "</s>"
     assert len(rows[0]["tokens"]) == len(rows[0]["token_scores"])
     nmt("score", "--src", tmp_path / "a", code=2)
+
+
+def test_scoring_needs_texts_and_names_lines_beyond_the_limit_of_the_model(nmt, tmp_path, messages):
+    assert "give --src and --tgt, or --tsv" in nmt("score", code=2)
+    (tmp_path / "pairs.tsv").write_text(f"12\t21\n{'12' * 90}\t{'21' * 90}\n")
+    assert nmt("score", "--tsv", tmp_path / "pairs.tsv").count("\n") == 2
+    assert messages == ["warning: line 2 is longer than the model's limit; its end is not scored"]
+
+
+def test_a_heat_map_shows_the_first_part_of_a_text_and_needs_one(nmt, digits_run, tmp_path, messages):
+    picture = tmp_path / "map.svg"
+    assert nmt("translate", "--attention", picture, "12\n34") == "21 43\n"
+    assert "warning: the text was translated in 2 segments; only the first is drawn" in messages
+    assert picture.is_file()
+    picture.unlink()
+    done = CliRunner().invoke(app, ["translate", "-m", str(digits_run), "--attention", str(picture), " "])
+    assert str(done.exception) == "nothing to draw: no model translated the text"
+    assert not picture.exists()
+
+
+def test_a_picture_of_several_runs_needs_a_name(digits_run, tmp_path):
+    other = shutil.copytree(digits_run, tmp_path / "other")
+    done = CliRunner().invoke(app, ["plot", str(digits_run), str(other)])
+    assert done.exit_code == 2
+    assert "name a file with --output" in " ".join(done.output.replace("│", " ").split())
 
 
 def test_the_help_of_a_command_names_no_option_that_it_does_not_have():

@@ -127,6 +127,7 @@ def test_a_table_with_a_header_and_a_dozen_pairs_is_enough_to_try_it_out(here):
         (["--reverse"], 2, "give a corpus with --src and --tgt, or with --corpus, or a configuration with --config"),
         (["--reverse", "--resume", "--run", "runs/a"], 2, "give a corpus with --src and --tgt"),
         (["--resume", "--run", "runs/a", "--mono-tgt", "a.en"], 2, "--mono-tgt needs a configuration or a corpus"),
+        (["--resume", "--run", "runs/a", "--engine", "phrase"], 2, "--engine phrase needs a configuration or a corpus"),
     ],
 )
 def test_wrong_options_are_explained_and_leave_nothing_behind(here, arguments, code, message):
@@ -134,6 +135,13 @@ def test_wrong_options_are_explained_and_leave_nothing_behind(here, arguments, c
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert sorted(path.name for path in here.iterdir()) == ["a.de", "a.en"]
+
+
+def test_a_phrase_table_of_two_directions_is_refused(here):
+    done = nmt("train", *FILES, "--src", "a.en", "--tgt", "a.de", "--engine", "phrase", cwd=here)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: --engine phrase: phrase tables are for models with one direction" in done.stderr
+    assert not (here / "runs").exists()
 
 
 def test_test_sentences_with_near_twins_are_counted_in_log_card_and_evaluation_and_left_out_on_request(here):
