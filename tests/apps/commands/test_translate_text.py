@@ -134,6 +134,22 @@ def test_an_output_is_not_continued_with_weights_that_were_trained_anew(digits_r
     assert out.read_text() == "21\n" * 40
 
 
+@pytest.mark.parametrize("option", ["--glossary", "--tm"])
+def test_an_output_is_not_continued_with_other_terms_or_another_memory(digits_run, tmp_path, option):
+    pytest.importorskip("rapidfuzz", reason="needs the extra tm")
+    pairs, out, source = tmp_path / "pairs.tsv", tmp_path / "out", tmp_path / "in"
+    pairs.write_text("345\t678\n")
+    source.write_bytes(b"12\n" * 40 + b"9" * 1_000_001 + b"\n")  # the last line stops the command
+    command = ("translate", "-m", digits_run, "-i", source, "-o", out, option, pairs)
+    assert nmt(*command).returncode == 1
+    before = (tmp_path / "out.partial").read_bytes()
+    pairs.write_text("345\t876\n")
+    done = nmt(*command, "--resume")
+    assert done.returncode == 1
+    assert f"was written with {'glossary' if option == '--glossary' else 'memory'}" in done.stderr
+    assert (tmp_path / "out.partial").read_bytes() == before
+
+
 def test_output_comes_while_the_input_is_still_open(digits_run):
     command = [sys.executable, "-m", "nmt", "translate", "-m", str(digits_run)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT)
