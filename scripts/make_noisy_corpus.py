@@ -24,9 +24,9 @@ from nmt.base.languages import script_of
 from nmt.config.corpora import ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.filters import SAFE_FILTERS, Filters
-from nmt.data.check.features import Side
+from nmt.data.check.features import Side, is_question
 from nmt.data.check.profile import expect
-from nmt.data.check.rules import RULES, bits_switched_on, rules_in
+from nmt.data.check.rules import RULES, rules_that_drop
 from nmt.data.check.stream import check_pairs
 from nmt.data.read.lines import read_lines
 from nmt.data.read.pairs import SentencePair, read_parallel
@@ -88,7 +88,7 @@ def _near_copy(pair: Pair, draw: random.Random) -> Pair:
 
 def _turn_question(text: str, draw: random.Random) -> str:
     """Turn a statement into a question, and a question into a statement."""
-    return text.rstrip(' .?!"。？！”') + ("." if Side(text).is_question() else "?")
+    return text.rstrip(' .?!"。？！”') + ("." if is_question(text) else "?")
 
 
 def _cut(pair: Pair, draw: random.Random) -> Pair:
@@ -219,12 +219,11 @@ def findings(
     data = DataConfig(src_lang=languages[0], tgt_lang=languages[1], train=ParallelFiles(tsv="-"), filters=Filters())
     test_set = [SentencePair(src, tgt, 1) for src, tgt in held_out]
     expected = expect(data, lambda: rows, test_set, identify_languages=langid)
-    found: dict[str, set[int]] = {rule.name: set() for rule in RULES}
+    found: dict[str, set[int]] = {name: set() for name in RULES}
     for chunk in check_pairs(rows, expected):
-        for pair, flags in zip(chunk.pairs, chunk.flags.tolist(), strict=True):
-            for rule in RULES:
-                if flags & rule.bit:
-                    found[rule.name].add(pair.line - 1)
+        for pair, broken in zip(chunk.pairs, chunk.result.rules, strict=True):
+            for name in broken:
+                found[name].add(pair.line - 1)
     return found
 
 
@@ -233,7 +232,7 @@ def table(pairs: Sequence[Pair], other: Sequence[str], languages: Pair, each: in
     pairs, held_out = hold_out(pairs, each)
     noisy, key = plant(pairs, other, each, seed, held_out, languages)
     clean, found = (findings(text, languages, bool(other), held_out) for text in (pairs, noisy))
-    safe = set().union(*(found[rule.name] for rule in rules_in(bits_switched_on(SAFE_FILTERS))))
+    safe = set().union(*(found[name] for name in rules_that_drop(SAFE_FILTERS)))
     yield "| rule | planted | found | recall | by any safe rule | false | precision |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for name in [*FAULTS, *_NEEDS_OTHER_TEXT, "shifted"]:

@@ -44,20 +44,21 @@ def check(data: Config | DataConfig | str | Path, *, langid: bool = False, worke
         data = load_config(data)
     section = data if isinstance(data, DataConfig) else with_filters(data.data)
     expected, chunks = check_corpus(section, langid=langid, workers=workers)
-    held_out: dict[str, list[tuple[str, str]]] = {
-        name: [pair[:2] for pair in read_parallel(section.corpora(name), section.characters) if pair.src and pair.tgt]
-        for name in DATA_SETS[1:]
-    }
-    from nmt.data.check.summary import Summary  # with numpy, after the corpus is found to be there
+    from nmt.data.check.checker import texts_of
+    from nmt.data.check.remarks import SideText  # with numpy, after the corpus is found to be there
+    from nmt.data.check.summary import summarize
 
-    summary = Summary(expected, section.corpora("train"), held_out)
-    for chunk in chunks:
-        summary.add(chunk)
-    src, tgt = summary.remarks.train
+    languages = zip(*((each.src_lang, each.tgt_lang) for each in expected), strict=True)
+    src, tgt = (SideText("/".join(dict.fromkeys(codes))) for codes in languages)
+    for name in DATA_SETS[1:]:
+        held_out = read_parallel(section.corpora(name), section.characters)
+        if pairs := [pair for pair in held_out if pair.src and pair.tgt]:
+            for side, texts in zip((src, tgt), texts_of(pairs), strict=True):
+                side.add_held_out(name, texts)
     for pair in read_parallel(section.corpora("train")):  # as it is written
         src.add_as_written(pair.src, AS_READ)
         tgt.add_as_written(pair.tgt, AS_WRITTEN)
-    return summary.report()
+    return summarize(chunks, expected, section.corpora("train"), (src, tgt))
 
 
 def with_filters(data: DataConfig) -> DataConfig:

@@ -97,36 +97,38 @@ class Side:
         """Return whether the text has fewer than `count` letters and digits."""
         return len(self.folded) < count and sum(map(str.isalnum, self.text)) < count
 
-    def numbers(self) -> list[str]:
-        """Return the numbers as digits without separators (`1,000` and `1.000` are the same), sorted."""
-        if not _DIGIT.search(self.text):
-            return []
-        found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(self.text))
-        return sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found)
-
     def spells_numbers(self) -> bool:
         """Return whether the text contains a number of several digits in Chinese characters."""
         return not self.ascii and _CHINESE_NUMBER.search(self.text) is not None
 
-    def is_question(self) -> bool:
-        """Return whether the text ends in a question mark, ignoring quotes and brackets."""
-        return self.text.rstrip(_CLOSING).endswith(QUESTION_MARKS)
-
-    def spans(self) -> tuple[Counter[str], Counter[str]]:
-        """Return the spans that a translation keeps, with counts: URLs, addresses and placeholders; tags and entities.
+    def spans(self) -> tuple[list[str], list[str]]:
+        """Return the spans that a translation keeps, sorted: URLs, addresses and placeholders; tags and entities.
 
         Only the name of a tag counts, because attributes may be translated.
         """
-        kept: Counter[str] = Counter()
-        markup: Counter[str] = Counter()
+        kept: list[str] = []
+        markup: list[str] = []
         for start, end in find_spans(self.text) if _SPAN_SIGN.search(self.text) else ():
             span = self.text[start:end]
             tag = _TAG_NAME.match(span)
             if tag or (span[0] == "&" and span[-1] == ";"):
-                markup[tag[0] if tag else span] += 1
+                markup.append(tag[0] if tag else span)
             elif _SPAN_SIGN.search(span):  # codes are often spelled otherwise in another language
-                kept[span] += 1
-        return kept, markup
+                kept.append(span)
+        return sorted(kept), sorted(markup)
+
+
+def numbers_in(text: str) -> tuple[str, ...]:
+    """Return the numbers of a text as digits without separators (`1,000` and `1.000` are the same), sorted."""
+    if not _DIGIT.search(text):
+        return ()
+    found = (_SEPARATORS.sub("", number) for number in _NUMBER.findall(text))
+    return tuple(sorted(str(int(number)) if len(number) <= _MAX_DIGITS else number for number in found))
+
+
+def is_question(text: str) -> bool:
+    """Return whether a text ends in a question mark, ignoring quotes and brackets."""
+    return text.rstrip(_CLOSING).endswith(QUESTION_MARKS)
 
 
 def numbers_differ(src: Sequence[str], tgt: Sequence[str]) -> bool:
@@ -155,6 +157,6 @@ def is_more_than_names(side: Side) -> bool:
     return len(side.words) >= _MIN_WORDS and len(words) >= _MIN_LOWER_WORDS
 
 
-def digest(text: str) -> bytes:
-    """Return a hash of `text` in 8 bytes, the same in every process."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def stable_hash(text: str) -> int:
+    """Return a signed hash of `text` in 64 bits, the same in every process."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)

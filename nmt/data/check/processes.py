@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -22,11 +22,11 @@ _IN_FLIGHT = 2  # chunks per process
 
 
 def check_in_processes(
-    chunks: Iterable[list[SentencePair]], expected: Expectations, bits: int, workers: int
+    chunks: Iterable[list[SentencePair]], expected: Expectations, wanted: Collection[str], workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
     """Yield each of `chunks` with its result, in order, from `workers` processes. NmtError if one is killed."""
     # Spawn on every system: forking a process with threads, such as torch's, may hang.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected, bits))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(expected, wanted))
     pending: deque[tuple[list[SentencePair], Future[Checked]]] = deque()
     try:
         for chunk in chunks:
@@ -64,7 +64,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 _worker: list[Checker] = []  # of this process, if it is one of the pool's
 
 
-def _start_worker(expected: Expectations, bits: int) -> None:
+def _start_worker(expected: Expectations, wanted: Collection[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     parent = parent_process()
     assert parent is not None
@@ -75,7 +75,7 @@ def _start_worker(expected: Expectations, bits: int) -> None:
 
     # A worker waits for work on a pipe that it holds open itself, so it would outlive a parent that was killed.
     threading.Thread(target=end_with_parent, daemon=True).start()
-    _worker.append(Checker(expected, bits))
+    _worker.append(Checker(expected, wanted))
 
 
 def _check_chunk(src: list[str], tgt: list[str]) -> Checked:

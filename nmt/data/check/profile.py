@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import repeat
 from math import log, sqrt
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nmt.base.languages import Direction
 from nmt.config.data import DataConfig
@@ -75,7 +75,7 @@ class LengthModel:
         scale = _MAD_TO_SCALE * float(np.median(np.abs(cls(ratio).deviations(src, tgt))))
         return cls(ratio, max(_MIN_SCALE * sqrt(min(1.0, ratio)), scale))
 
-    def deviations(self, src_len: NDArray[np.float64], tgt_len: NDArray[np.float64]) -> NDArray[np.float64]:
+    def deviations(self, src_len: NDArray[Any], tgt_len: NDArray[Any]) -> NDArray[np.float64]:
         """Return how many standard deviations each target is longer (negative: shorter) than expected."""
         import numpy as np
 

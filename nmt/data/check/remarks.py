@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from unicodedata import is_normalized
 
 import numpy as np
@@ -25,7 +25,10 @@ _MAX_SAMPLE = 20_000  # texts of a set whose words are counted
 
 
 class SideText:
-    """Counts of the texts of one language in one set: their lengths, words, apostrophes and letters."""
+    """Counts of the texts of one language in one set: their lengths, words, apostrophes and letters.
+
+    `held_out`: those of the sets that are held out beside a training corpus, by name.
+    """
 
     def __init__(self, language: str):
         self.language = language
@@ -38,6 +41,7 @@ class SideText:
         self.lengths = np.zeros(_MAX_LENGTH + 1, dtype=np.int64)  # the number of texts with 0, 1, 2, … characters
         self.odd: Counter[str] = Counter()  # texts that reading changes, by what it changes
         self.examples: dict[str, str] = {}
+        self.held_out: dict[str, SideText] = {}
 
     def add(self, texts: Sequence[str]) -> None:
         """Add texts."""
@@ -55,6 +59,12 @@ class SideText:
             self.unseen.difference_update(words)
             if is_sampled:
                 self.words.update(words)
+
+    def add_held_out(self, name: str, texts: Sequence[str]) -> None:
+        """Keep the texts of a held-out set to compare these with; call it before `add`."""
+        self.held_out[name] = SideText(self.language)
+        self.held_out[name].add(texts)
+        self.unseen.update(self.held_out[name].words)
 
     def add_as_written(self, text: str, rule: CharacterRule) -> None:
         """Count what reading `text` by `rule` changes."""
@@ -102,8 +112,9 @@ class SideText:
                 f" normalized rewrites them), such as {self.examples[kind]}"
             )
 
-    def differences(self, other: SideText) -> Iterator[str]:
-        """Yield how the texts of `other`, which has some, differ from these."""
+    def differences(self, name: str) -> Iterator[str]:
+        """Yield how the texts of the held-out set `name`, which has some, differ from these."""
+        other = self.held_out[name]
         unknown = sum(count for word, count in other.words.items() if word in self.unseen)
         share = unknown / max(1, other.words.total())
         if share > _MANY_UNKNOWN:
@@ -117,25 +128,11 @@ class SideText:
             yield f"its apostrophe is {theirs[0][0]}, that of train {mine[0][0]}"
 
 
-class Remarks:
-    """Adds up the texts of a training corpus, beside its held-out sets."""
-
-    def __init__(self, languages: tuple[str, str], held_out: Mapping[str, Sequence[tuple[str, str]]]):
-        """Read the pairs of the sets that are held out, by name."""
-        self._sets = {name: list(map(SideText, languages)) for name, pairs in held_out.items() if pairs}
-        for name, sides in self._sets.items():
-            for side, texts in zip(sides, zip(*held_out[name], strict=True), strict=True):
-                side.add(texts)
-        self.train = list(map(SideText, languages))
-        for sides in self._sets.values():
-            for train, side in zip(self.train, sides, strict=True):
-                train.unseen.update(side.words)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the remarks."""
-        for side in self.train:
-            yield from side.spellings()
-        for name, sides in self._sets.items():
-            for train, side in zip(self.train, sides, strict=True):
-                if differences := list(train.differences(side)):
-                    yield f"{name}, {side.language}: {'; '.join(differences)}"
+def remarks(sides: Sequence[SideText]) -> Iterator[str]:
+    """Yield the remarks on both sides of a training corpus, and on the sets that are held out."""
+    for side in sides:
+        yield from side.spellings()
+    for name in sides[0].held_out:
+        for side in sides:
+            if differences := list(side.differences(name)):
+                yield f"{name}, {side.language}: {'; '.join(differences)}"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nmt.data.check.checker import Checked
-from nmt.data.check.rules import BIT
 from nmt.data.phrases.trie import find_entries
+from nmt.data.read.pairs import SentencePair
 
 Hashes = NDArray[np.uint64]
-
-_EMPTY = BIT["empty"]
-_DUPLICATE = BIT["duplicate"]
-_NEAR_DUPLICATE = BIT["near_duplicate"]
-_REPEATED_SOURCE = BIT["repeated_source"]
 
 
 class SeenHashes:
@@ -46,29 +41,23 @@ class SeenHashes:
 
 
 class Repeats:
-    """The pairs seen so far. The first of several equal pairs breaks no rule; a rule not in `bits` takes no memory."""
+    """The pairs seen so far. The first of several equal pairs breaks no rule; unwanted rules take no memory."""
 
-    def __init__(self, bits: int):
-        self._bits = bits
-        self._seen = {bit: SeenHashes() for bit in (_DUPLICATE, _NEAR_DUPLICATE, _REPEATED_SOURCE)}
+    def __init__(self, wanted: Collection[str]):
+        names = "duplicate", "near_duplicate", "repeated_source"
+        self._seen = {name: SeenHashes() for name in names if name in wanted}
 
-    def flags(self, chunk: Checked, src: Sequence[str], tgt: Sequence[str]) -> NDArray[np.int64]:
-        """Return the flags of a chunk, duplicates included; call it with chunks in corpus order."""
-        flags = chunk.flags.copy()
-        if self._bits & (_DUPLICATE | _NEAR_DUPLICATE | _REPEATED_SOURCE):
-            self._mark(_DUPLICATE, flags, _hashes(zip(src, tgt, strict=True), len(src)))
-        if self._bits & _NEAR_DUPLICATE:
-            self._mark(_NEAR_DUPLICATE, flags, chunk.near_hashes)
-        if self._bits & _REPEATED_SOURCE:
-            self._mark(_REPEATED_SOURCE, flags, _hashes(src, len(src)))
-        return flags
+    def mark(self, checked: Checked, pairs: Sequence[SentencePair]) -> None:
+        """Add these rules to those of a chunk; call it with chunks in corpus order.
 
-    def _mark(self, bit: int, flags: NDArray[np.int64], hashes: Hashes) -> None:
-        """Set `bit` for pairs whose hash is known, and add the others. Skip empty pairs, duplicates and hashes of 0."""
-        rows = (flags & (_EMPTY | _DUPLICATE) == 0) & (hashes != 0)
-        flags[rows] |= np.where(self._seen[bit].add(hashes[rows]), bit, 0)
-
-
-def _hashes(values: Iterable[object], count: int) -> Hashes:
-    """Return Python's own 64-bit hashes. They differ between processes, so they must not leave this one."""
-    return np.fromiter(map(hash, values), dtype=np.int64, count=count).view(np.uint64)
+        Empty pairs, duplicates and pairs whose hash is 0 are neither compared nor remembered.
+        """
+        for name, seen in self._seen.items():
+            values = checked.near_hashes
+            if name != "near_duplicate":  # by Python's own hashes, which must not leave this process
+                values = [hash(pair[:2] if name == "duplicate" else pair.src) for pair in pairs]
+            hashes = np.array(values, dtype=np.int64).view(np.uint64)
+            are_new = ["empty" not in broken and "duplicate" not in broken for broken in checked.rules]
+            rows = np.flatnonzero(np.array(are_new, dtype=np.bool_) & (hashes != 0))
+            for row in rows[seen.add(hashes[rows])].tolist():
+                checked.rules[row].add(name)

@@ -1,22 +1,12 @@
-"""The rules by name, which is the key of a filter in `data.filters`, each with its bit in the flags of a pair."""
+"""The rules by name, which is the key of a filter in `data.filters`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection
 
 from nmt.config.filters import Filters
 
 VERSION = 2  # increase this when a rule starts to find other pairs: stores of filtered pairs are then rebuilt
-
-
-class Rule(NamedTuple):
-    """A rule: its name, its description and its bit."""
-
-    name: str
-    description: str
-    bit: int
-
 
 REPORTED = {
     "near_duplicate": "an earlier pair differs only in case, punctuation, digits or white space",
@@ -27,26 +17,19 @@ REPORTED = {
 }
 """The rules that are no filters: `nmt data check` reports them, with their descriptions."""
 
-_DESCRIPTIONS = {name: field.description or "" for name, field in Filters.model_fields.items()} | REPORTED
-
-RULES: tuple[Rule, ...] = (
-    Rule("empty", "a side is empty; training always drops such pairs", 1),
-    *(Rule(name, text, 1 << number) for number, (name, text) in enumerate(_DESCRIPTIONS.items(), start=1)),
-)
-BIT = {rule.name: rule.bit for rule in RULES}
-ALL_BITS = sum(BIT.values())
+RULES: dict[str, str] = {
+    "empty": "a side is empty; training always drops such pairs",
+    **{name: field.description or "" for name, field in Filters.model_fields.items()},
+    **REPORTED,
+}
+"""The description of each rule, by name, in the order of reports."""
 
 
-def rules_in(flags: int) -> Iterator[Rule]:
-    """Yield the rules whose bits are in `flags`."""
-    return (rule for rule in RULES if flags & rule.bit)
+def in_order(names: Collection[str]) -> list[str]:
+    """Return the rules `names` in the order of reports."""
+    return [name for name in RULES if name in names]
 
 
-def bits_switched_on(filters: Filters) -> int:
-    """Return the bits of the rules that drop pairs: those that are turned on, and `empty`, which always is."""
-    return BIT["empty"] | sum(BIT[name] for name, value in filters if value not in (None, False, "swap"))
-
-
-def bit_swapped(filters: Filters) -> int:
-    """Return the bit of the rule whose pairs are swapped back; 0 if they are not."""
-    return BIT["sides_swapped"] if filters.sides_swapped == "swap" else 0
+def rules_that_drop(filters: Filters) -> frozenset[str]:
+    """Return the rules that drop pairs: those that are turned on, and `empty`, which always is."""
+    return frozenset({"empty", *(name for name, value in filters if value not in (None, False, "swap"))})

@@ -25,17 +25,6 @@ _QUESTION_DIFFERS = 1.0
 _END = float("inf")  # the loss after the last row, with which every run ends
 
 
-class RowFeatures(NamedTuple):
-    """The features by which the rows of a chunk are compared, one entry per row."""
-
-    src_len: NDArray[np.float64]
-    tgt_len: NDArray[np.float64]
-    src_numbers: NDArray[np.int64]  # a hash of the numbers in the text; 0: none
-    tgt_numbers: NDArray[np.int64]
-    src_question: NDArray[np.bool_]
-    tgt_question: NDArray[np.bool_]
-
-
 class Shift(NamedTuple):
     """Rows [start, end) of a chunk whose source is translated `offset` rows below (above, if negative)."""
 
@@ -44,11 +33,14 @@ class Shift(NamedTuple):
     offset: int
 
 
-def find_shifts(rows: RowFeatures, lengths: LengthModel) -> list[Shift]:
-    """Return the runs of shifted rows in order; where runs overlap, keep the most certain one."""
-    aligned = _scores(rows, lengths, 0)
+def find_shifts(src: NDArray[np.int64], tgt: NDArray[np.int64], lengths: LengthModel) -> list[Shift]:
+    """Return the runs of shifted rows in order; where runs overlap, keep the most certain one.
+
+    `src`, `tgt` [3, N]: the length of each text, a hash of the numbers in it, and 1 if it is a question.
+    """
+    aligned = _scores(src, tgt, lengths, 0)
     offsets = (offset for offset in range(-MAX_OFFSET, MAX_OFFSET + 1) if offset)
-    found = chain.from_iterable(_runs(_scores(rows, lengths, offset) - aligned, offset) for offset in offsets)
+    found = chain.from_iterable(_runs(_scores(src, tgt, lengths, offset) - aligned, offset) for offset in offsets)
     chosen: list[Shift] = []
     for _, shift in sorted(found, reverse=True):
         if all(shift.end <= other.start or other.end <= shift.start for other in chosen):
@@ -56,15 +48,14 @@ def find_shifts(rows: RowFeatures, lengths: LengthModel) -> list[Shift]:
     return sorted(chosen)
 
 
-def _scores(rows: RowFeatures, lengths: LengthModel, offset: int) -> NDArray[np.float64]:
+def _scores(src: NDArray[np.int64], tgt: NDArray[np.int64], lengths: LengthModel, offset: int) -> NDArray[np.float64]:
     """Return for each source row how well the target row `offset` below fits; at the edges, use offset 0."""
-    num_rows = len(rows.src_len)
-    place = np.arange(num_rows) + offset
-    place = np.where((place < 0) | (place >= num_rows), np.arange(num_rows), place)
-    tgt_len, tgt_numbers, tgt_question = rows.tgt_len[place], rows.tgt_numbers[place], rows.tgt_question[place]
-    score = -np.minimum(lengths.deviations(rows.src_len, tgt_len) ** 2 / 2, _MAX_LOSS)
-    score -= _NUMBERS_DIFFER * (rows.src_numbers != tgt_numbers)
-    score -= _QUESTION_DIFFERS * (rows.src_question != tgt_question)
+    rows = np.arange(src.shape[1])
+    place = rows + offset
+    tgt = tgt[:, np.where((place < 0) | (place >= len(rows)), rows, place)]
+    score = -np.minimum(lengths.deviations(src[0], tgt[0]) ** 2 / 2, _MAX_LOSS)
+    score -= _NUMBERS_DIFFER * (src[1] != tgt[1])
+    score -= _QUESTION_DIFFERS * (src[2] != tgt[2])
     return score
 
 

@@ -6,56 +6,49 @@ and the rejected pairs are written to files.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, groupby, zip_longest
 from pathlib import Path
 from typing import NamedTuple, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nmt.base.errors import DataError, counted
 from nmt.config.corpora import ParallelFiles
+from nmt.config.filters import Filters
 from nmt.data.check.checker import Checked, Checker, texts_of
 from nmt.data.check.profile import Expectations
 from nmt.data.check.repeats import Repeats
-from nmt.data.check.rules import ALL_BITS, BIT, RULES, bit_swapped, bits_switched_on, rules_in
+from nmt.data.check.rules import RULES, in_order, rules_that_drop
 from nmt.data.read.lines import as_cell, open_new_text
 from nmt.data.read.pairs import SentencePair, path_of
 
-_EMPTY = BIT["empty"]
 _DROPPED, _SWAPPED = 1, 2  # 0: kept as it is
-_MAX_EXAMPLES = 3
+MAX_EXAMPLES = 3
 CHUNK_PAIRS = 10_000
 _CHUNK_CHARACTERS = 10_000_000
 _CHUNKS_ALONE = 3  # checked before other processes are worth their start
 
 
 class CheckedPairs(NamedTuple):
-    """A chunk of the corpus with the rules that each pair breaks, as bits (`rules.RULES`).
-
-    `bits_on`: the rules that drop a pair of this chunk; all its corpora have the same filters. `bit_swapped`: the rule
-    that swaps a pair back, or 0.
-    """
+    """A chunk of the corpus with the rules that each pair breaks; all its corpora have the same filters."""
 
     pairs: list[SentencePair]
-    flags: NDArray[np.int64]
     result: Checked
-    bits_on: int
-    bit_swapped: int
+    filters: Filters
 
-    @property
-    def broken(self) -> NDArray[np.int64]:
-        """The rules that drop each pair; 0 if it is kept."""
-        return self.flags & self.bits_on
+    def judged(self) -> Iterator[tuple[SentencePair, frozenset[str], bool]]:
+        """Yield each pair with the rules that drop it, and whether its sides are to be exchanged if it is kept.
 
-    @property
-    def is_swapped(self) -> NDArray[np.bool_]:
-        """True if each pair is kept with its sides exchanged."""
-        return (self.flags & self.bit_swapped != 0) & (self.broken & ~_EMPTY == 0)
+        A pair with an empty side, which breaks the rule `empty`, may be kept by who drops such pairs later.
+        """
+        that_drop = rules_that_drop(self.filters)
+        swaps_back = self.filters.sides_swapped == "swap"
+        for pair, broken in zip(self.pairs, self.result.rules, strict=True):
+            dropping = that_drop & broken
+            is_swapped = swaps_back and "sides_swapped" in broken and dropping <= {"empty"}
+            yield pair, dropping, is_swapped
 
 
 def check_pairs(
@@ -72,12 +65,11 @@ def check_pairs(
     repeats: dict[int, Repeats] = {}
     for key, group in groupby(pairs, key=lambda pair: id(expected[pair.corpus])):
         own = next(each for each in expected if id(each) == key)
-        bits_on = bits_switched_on(own.filters)
-        swapped = bit_swapped(own.filters)
-        bits = bits_on | swapped if only_active else ALL_BITS
-        seen = repeats.setdefault(key, Repeats(bits))
-        for chunk, result in _map(_chunks(group), own, bits, workers):
-            yield CheckedPairs(chunk, seen.flags(result, *texts_of(chunk)), result, bits_on, swapped)
+        wanted = rules_that_drop(own.filters) if only_active else frozenset(RULES)
+        seen = repeats.setdefault(key, Repeats(wanted))
+        for chunk, result in _map(_chunks(group), own, wanted, workers):
+            seen.mark(result, chunk)
+            yield CheckedPairs(chunk, result, own.filters)
 
 
 def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
@@ -95,14 +87,14 @@ def _chunks(pairs: Iterable[SentencePair]) -> Iterator[list[SentencePair]]:
 
 
 def _map(
-    chunks: Iterator[list[SentencePair]], expected: Expectations, bits: int, workers: int
+    chunks: Iterator[list[SentencePair]], expected: Expectations, wanted: Collection[str], workers: int
 ) -> Iterator[tuple[list[SentencePair], Checked]]:
-    checker = Checker(expected, bits)
+    checker = Checker(expected, wanted)
     for number, chunk in enumerate(chunks):
         if workers > 1 and number == _CHUNKS_ALONE:
             from nmt.data.check.processes import check_in_processes  # not for small corpora: slow to import
 
-            yield from check_in_processes(chain([chunk], chunks), expected, bits, workers)
+            yield from check_in_processes(chain([chunk], chunks), expected, wanted, workers)
             return
         yield chunk, checker.check(*texts_of(chunk))
 
@@ -127,23 +119,22 @@ class DroppedRows:
         Reports count pairs with an empty side.
         """
         states = bytearray()
-        counts = dict.fromkeys(RULES, 0)
         num_kept = 0
         by_corpus = [0] * len(expected)
+        counts: Counter[str] = Counter()
         examples: defaultdict[str, list[SentencePair]] = defaultdict(list)
         for chunk in check_pairs(pairs, expected, workers=workers, only_active=True):
-            broken = chunk.broken
-            dropped = (broken & ~_EMPTY) != 0
-            states += (dropped * _DROPPED + chunk.is_swapped * _SWAPPED).astype(np.uint8).tobytes()
-            num_kept += int(np.count_nonzero(broken == 0))
-            for row in np.flatnonzero(dropped).tolist():
-                by_corpus[chunk.pairs[row].corpus] += 1
-            for rule in rules_in(chunk.bits_on & ~_EMPTY):
-                rows = np.flatnonzero(broken & rule.bit * dropped).tolist()
-                counts[rule] += len(rows)
-                examples[rule.name] += [chunk.pairs[row] for row in rows[: _MAX_EXAMPLES - len(examples[rule.name])]]
-        found = {rule.name: count for rule, count in counts.items() if count}
-        return cls(states, found, by_corpus, num_kept, examples)
+            for pair, dropping, is_swapped in chunk.judged():
+                num_kept += not dropping
+                rules = dropping - {"empty"}
+                states.append(_DROPPED if rules else _SWAPPED * is_swapped)
+                if rules:
+                    by_corpus[pair.corpus] += 1
+                for name in rules:
+                    counts[name] += 1
+                    if len(examples[name]) < MAX_EXAMPLES:
+                        examples[name].append(pair)
+        return cls(states, {name: counts[name] for name in in_order(counts)}, by_corpus, num_kept, examples)
 
     def __len__(self) -> int:
         return self.states.count(_DROPPED)
@@ -175,29 +166,24 @@ def write_pairs(
     num_pairs = 0
     num_kept = 0
     num_swapped = 0
-    by_rule = dict.fromkeys(RULES, 0)
+    by_rule: Counter[str] = Counter()
     with ExitStack() as stack:
         kept_file = open_new_text(stack, kept)
         rejected_file = None if rejected is None else open_new_text(stack, rejected)
-        for chunk in chunks:
-            num_pairs += len(chunk.pairs)
-            columns = chunk.pairs, chunk.broken.tolist(), chunk.is_swapped.tolist()
-            for pair, flags, is_swapped in zip(*columns, strict=True):
-                if not flags:
-                    src, tgt, *_ = pair.swapped() if is_swapped else pair
-                    num_kept += 1
-                    num_swapped += is_swapped
-                    kept_file.write(f"{as_cell(src)}\t{as_cell(tgt)}\n")
-                    continue
-                rules = list(rules_in(flags))
-                for rule in rules:
-                    by_rule[rule] += 1
-                if rejected_file is not None:
-                    place = f"{as_cell(str(path_of(corpora, pair)))}:{pair.line}"
-                    rejected_file.write(
-                        f"{','.join(rule.name for rule in rules)}\t{place}\t{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n"
-                    )
-    rejections = ", ".join(f"{count:,} {rule.name}" for rule, count in by_rule.items() if count)
+        for pair, dropping, is_swapped in chain.from_iterable(chunk.judged() for chunk in chunks):
+            num_pairs += 1
+            if not dropping:
+                src, tgt, *_ = pair.swapped() if is_swapped else pair
+                num_kept += 1
+                num_swapped += is_swapped
+                kept_file.write(f"{as_cell(src)}\t{as_cell(tgt)}\n")
+                continue
+            by_rule.update(dropping)
+            if rejected_file is not None:
+                rules = ",".join(in_order(dropping))
+                place = f"{as_cell(str(path_of(corpora, pair)))}:{pair.line}"
+                rejected_file.write(f"{rules}\t{place}\t{as_cell(pair.src)}\t{as_cell(pair.tgt)}\n")
+    rejections = ", ".join(f"{by_rule[name]:,} {name}" for name in in_order(by_rule))
     kept_pairs = f"kept {num_kept:,} of {counted(num_pairs, 'pair')}"
     swapped = f", {num_swapped:,} swapped back" if num_swapped else ""
     return kept_pairs + swapped + (f"; rejected: {rejections}" if rejections else "")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -14,15 +16,14 @@ from nmt.base.tables import aligned
 from nmt.config.corpora import ParallelFiles
 from nmt.data.check.checker import texts_of
 from nmt.data.check.profile import MAX_RATIO, Expectations
-from nmt.data.check.remarks import Remarks
-from nmt.data.check.rules import RULES, Rule, bits_switched_on
+from nmt.data.check.remarks import SideText, remarks
+from nmt.data.check.rules import RULES, rules_that_drop
 from nmt.data.check.shifts import Shift
-from nmt.data.check.stream import CheckedPairs, DroppedRows
+from nmt.data.check.stream import MAX_EXAMPLES, CheckedPairs, DroppedRows
 from nmt.data.read.pairs import SentencePair, path_of, paths_of
 
 log = logging.getLogger(__name__)
 
-MAX_EXAMPLES = 3
 MAX_SHIFTS = 1000
 _EXAMPLE_CHARACTERS = 300
 _MAX_TEXT = 100  # columns of an example
@@ -94,89 +95,91 @@ class CheckReport:
     remarks: list[str]
 
 
-class Summary:
-    """Adds up a check. The examples of a rule are spread over the corpus, and do not depend on the chunks."""
+def summarize(
+    chunks: Iterable[CheckedPairs],
+    expected: Sequence[Expectations],
+    corpora: Sequence[ParallelFiles],
+    sides: tuple[SideText, SideText],
+) -> CheckReport:
+    """Report on the checked pairs of `corpora`; `expected` has the expectations for each.
 
-    def __init__(
-        self,
-        expected: Sequence[Expectations],
-        corpora: Sequence[ParallelFiles],
-        held_out: Mapping[str, Sequence[tuple[str, str]]],
-    ):
-        """Start a summary of the pairs of `corpora`; `expected` has the expectations for each.
-
-        `held_out`: the pairs of the validation and test sets, by name.
-        """
-        codes = zip(*((each.src_lang, each.tgt_lang) for each in expected), strict=True)
-        src_lang, tgt_lang = ("/".join(dict.fromkeys(languages)) for languages in codes)
-        self.remarks = Remarks((src_lang, tgt_lang), held_out)
-        self._expected, self._corpora = expected, corpora
-        self._num_pairs = self._num_dropped = 0
-        self._found, self._only = dict.fromkeys(RULES, 0), dict.fromkeys(RULES, 0)
-        self._examples: dict[Rule, list[tuple[int, SentencePair]]] = {rule: [] for rule in RULES}
-        self._shifts: list[ShiftReport] = []
-
-    def add(self, chunk: CheckedPairs) -> None:
-        """Add a chunk; call it in corpus order."""
-        flags = chunk.flags
-        self._num_pairs += len(flags)
-        self._num_dropped += int(np.count_nonzero(flags & chunk.bits_on))
-        for rule in RULES:
-            rows = np.flatnonzero(flags & rule.bit)
-            if len(rows):
-                self._found[rule] += len(rows)
-                self._only[rule] += int(np.count_nonzero(flags[rows] & chunk.bits_on & ~rule.bit == 0))
-                pairs = [chunk.pairs[row] for row in rows.tolist()]
-                # By Knuth's multiplicative hash, which puts neighboring lines far apart.
-                candidates = [(pair.line * 2654435761 % (1 << 32), pair) for pair in pairs]
-                examples = sorted(self._examples[rule] + candidates, key=lambda entry: entry[0])
-                self._examples[rule] = examples[:MAX_EXAMPLES]
-        for side, texts in zip(self.remarks.train, texts_of(chunk.pairs), strict=True):
+    Their texts are added to `sides`. The examples of a rule are spread over the corpus, and depend on no chunks.
+    """
+    num_pairs = 0
+    num_dropped = 0
+    found: Counter[str] = Counter()
+    only: Counter[str] = Counter()
+    examples: dict[str, list[SentencePair]] = {name: [] for name in RULES}
+    shifts: list[ShiftReport] = []
+    for chunk in chunks:
+        candidates: dict[str, list[SentencePair]] = {}
+        for broken, (pair, dropping, _) in zip(chunk.result.rules, chunk.judged(), strict=True):
+            num_dropped += bool(dropping)
+            for name in broken:
+                found[name] += 1
+                only[name] += dropping <= {name}
+                candidates.setdefault(name, []).append(pair)
+        for name, pairs in candidates.items():
+            examples[name] = sorted(examples[name] + pairs, key=_scattered)[:MAX_EXAMPLES]
+        num_pairs += len(chunk.pairs)
+        for side, texts in zip(sides, texts_of(chunk.pairs), strict=True):
             side.add(texts)
-        self._add_shifts(chunk.pairs, chunk.result.shifts)
-
-    def report(self) -> CheckReport:
-        """Return the report on all chunks added."""
-        src, tgt = (LengthReport(side.language, side.length(0.5), side.length(0.99)) for side in self.remarks.train)
-        src_len, tgt_len = (float(side.lengths @ np.arange(len(side.lengths))) for side in self.remarks.train)
-        return CheckReport(
-            files=list(map(str, paths_of(self._corpora))),
-            pairs=self._num_pairs,
-            dropped=self._num_dropped,
-            rules=list(map(self._rule_report, RULES)),
-            shifts=self._shifts,
-            src=src,
-            tgt=tgt,
-            ratio=round(tgt_len / max(1.0, src_len), 3),
-            remarks=list(self.remarks.lines()),
+        for shift in chunk.result.shifts:
+            _add_shift(shifts, shift, chunk.pairs, corpora)
+    that_drop = frozenset().union(*(rules_that_drop(each.filters) for each in expected))
+    lack_input = {
+        name
+        for name in _NEEDS
+        if not any(each.identify_languages if name == "wrong_language" else each.held_out for each in expected)
+    }
+    rules = [
+        RuleReport(
+            name=name,
+            description=description,
+            is_on=name in that_drop,
+            was_checked=name not in lack_input,
+            found=found[name],
+            only=only[name],
+            examples=[_example_of(pair, corpora) for pair in sorted(examples[name], key=attrgetter("corpus", "line"))],
         )
+        for name, description in RULES.items()
+    ]
+    src, tgt = (LengthReport(side.language, side.length(0.5), side.length(0.99)) for side in sides)
+    src_len, tgt_len = (float(side.lengths @ np.arange(len(side.lengths))) for side in sides)
+    return CheckReport(
+        files=list(map(str, paths_of(corpora))),
+        pairs=num_pairs,
+        dropped=num_dropped,
+        rules=rules,
+        shifts=shifts,
+        src=src,
+        tgt=tgt,
+        ratio=round(tgt_len / max(1.0, src_len), 3),
+        remarks=list(remarks(sides)),
+    )
 
-    def _rule_report(self, rule: Rule) -> RuleReport:
-        pairs = sorted((pair for _, pair in self._examples[rule]), key=lambda pair: (pair.corpus, pair.line))
-        has_input = any(
-            each.identify_languages if rule.name == "wrong_language" else each.held_out for each in self._expected
-        )
-        return RuleReport(
-            name=rule.name,
-            description=rule.description,
-            is_on=any(rule.bit & bits_switched_on(each.filters) for each in self._expected),
-            was_checked=rule.name not in _NEEDS or has_input,
-            found=self._found[rule],
-            only=self._only[rule],
-            examples=[_example_of(pair, self._corpora) for pair in pairs],
-        )
 
-    def _add_shifts(self, pairs: list[SentencePair], shifts: list[Shift]) -> None:
-        for shift in shifts:
-            first = pairs[shift.start].line
-            last = pairs[shift.end - 1].line
-            file = str(path_of(self._corpora, pairs[shift.start]))
-            before = self._shifts[-1] if self._shifts else None
-            continues = before and (before.file, before.offset) == (file, shift.offset)
-            if before and continues and before.last_line + 1 >= first > before.first_line:
-                self._shifts[-1] = replace(before, last_line=last)
-            elif len(self._shifts) < MAX_SHIFTS:
-                self._shifts.append(ShiftReport(file, first, last, shift.offset))
+def _scattered(pair: SentencePair) -> int:
+    """Return Knuth's multiplicative hash of the line of a pair, which puts neighboring lines far apart."""
+    return pair.line * 2654435761 % (1 << 32)
+
+
+def _add_shift(
+    shifts: list[ShiftReport], shift: Shift, pairs: Sequence[SentencePair], corpora: Sequence[ParallelFiles]
+) -> None:
+    """Add the lines of a shifted run to `shifts`, or to its last run, which may go on over chunks."""
+    first = pairs[shift.start].line
+    last = pairs[shift.end - 1].line
+    file = str(path_of(corpora, pairs[shift.start]))
+    before = shifts[-1] if shifts else None
+    if (
+        before
+        and (before.file, before.offset) == (file, shift.offset)
+        and before.last_line + 1 >= first > before.first_line
+    ):
+        shifts[-1] = replace(before, last_line=last)
+    elif len(shifts) < MAX_SHIFTS:
+        shifts.append(ShiftReport(file, first, last, shift.offset))
 
 
 def _example_of(pair: SentencePair, corpora: Sequence[ParallelFiles]) -> Example:

@@ -26,7 +26,7 @@ from nmt.config.corpora import FORMS, ParallelFiles
 from nmt.config.data import DataConfig
 from nmt.config.filters import Filters
 from nmt.data.check.profile import expect
-from nmt.data.check.rules import VERSION, rules_in
+from nmt.data.check.rules import VERSION, in_order
 from nmt.data.check.scripts import identifier_version
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
@@ -177,8 +177,8 @@ class Corpus:
         sample = list(islice(self.train_pairs(), _SAMPLE_PAIRS))
         held_out = chain.from_iterable(self.pairs(split) for split in SPLITS)
         expected = expect(self.config.data, lambda: sample, held_out, identify_languages=False)
-        flags = chain.from_iterable(chunk.flags[chunk.flags != 0].tolist() for chunk in check_pairs(sample, expected))
-        counts = Counter(rule.name for of_pair in flags for rule in rules_in(of_pair))
+        broken = chain.from_iterable(chunk.result.rules for chunk in check_pairs(sample, expected))
+        counts = Counter(chain.from_iterable(map(in_order, broken)))
         faults = [f"{count:,} {name}" for name, count in counts.items() if name not in _OFTEN_HARMLESS]
         if faults:
             which = f"the first {len(sample):,}" if len(sample) == _SAMPLE_PAIRS else f"{len(sample):,}"

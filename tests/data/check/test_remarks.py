@@ -6,23 +6,27 @@ import unicodedata
 
 import pytest
 
-from nmt.data.check.remarks import Remarks, SideText
+from nmt.data.check.remarks import SideText
+from nmt.data.check.remarks import remarks as remarks_on
 from nmt.data.text.characters import AS_READ, AS_WRITTEN
 
 SOUND = [(f"das ist der Satz {word}", f"it's the sentence {word}") for word in ("eins", "zwei", "drei", "vier") * 30]
 
 
 def remarks(train: list[tuple[str, str]], languages: tuple[str, str] = ("de", "en"), **held_out) -> list[str]:
-    found = Remarks(languages, held_out)
-    for side, texts in zip(found.train, zip(*train, strict=True), strict=True):
+    sides = [SideText(language) for language in languages]
+    for number, side in enumerate(sides):
+        for name, pairs in held_out.items():
+            side.add_held_out(name, [pair[number] for pair in pairs])
+        texts = [pair[number] for pair in train]
         half = len(texts) // 2
         side.add(texts[:half])
         side.add(texts[half:])
-    return list(found.lines())
+    return list(remarks_on(sides))
 
 
 def test_nothing_is_said_of_a_corpus_that_is_written_in_one_way():
-    assert remarks(SOUND, valid=SOUND[:9], test=[]) == []
+    assert remarks(SOUND, valid=SOUND[:9]) == []
 
 
 @pytest.mark.parametrize(("separator", "num_words"), [("|", 3), ("￨", 3), ("|", 2)])

@@ -6,7 +6,6 @@ import multiprocessing
 import random
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from nmt.base.errors import DataError
@@ -15,7 +14,6 @@ from nmt.config.filters import THRESHOLDS, Filters
 from nmt.data.check import stream
 from nmt.data.check.checker import Checker
 from nmt.data.check.profile import Expectations, Profile, sample_evenly
-from nmt.data.check.rules import BIT, bits_switched_on, rules_in
 from nmt.data.check.stream import DroppedRows, check_pairs
 from nmt.data.check.summary import warn_of_losses
 from nmt.data.read.pairs import SentencePair
@@ -31,14 +29,14 @@ def corpus(num_pairs: int, seed: int = 3) -> list[SentencePair]:
     return [SentencePair(text, text[::-1], line) for line, text in enumerate(texts, start=1)]
 
 
-def flags_of(pairs: list[SentencePair], **options: int) -> list[int]:
+def broken(pairs: list[SentencePair], **options: int) -> list[set[str]]:
     expected = Expectations("de", "en", profile=Profile.from_pairs(pairs))
-    return [flag for chunk in check_pairs(pairs, [expected], **options) for flag in chunk.flags.tolist()]
+    return [rules for chunk in check_pairs(pairs, [expected], **options) for rules in chunk.result.rules]
 
 
 def found(pairs: list[tuple[str, str]]) -> list[set[str]]:
     rows = [SentencePair(src, tgt, line) for line, (src, tgt) in enumerate(pairs, start=1)]
-    return [{rule.name for rule in rules_in(flags)} & REPEATS for flags in flags_of(rows)]
+    return [rules & REPEATS for rules in broken(rows)]
 
 
 REPEATS = {"duplicate", "near_duplicate", "repeated_source"}
@@ -47,7 +45,7 @@ REPEATS = {"duplicate", "near_duplicate", "repeated_source"}
 def test_several_processes_find_what_one_finds_and_end(monkeypatch):
     monkeypatch.setattr(stream, "CHUNK_PAIRS", 200)
     pairs = corpus(1500)
-    assert flags_of(pairs, workers=2) == flags_of(pairs, workers=1)
+    assert broken(pairs, workers=2) == broken(pairs, workers=1)
     assert multiprocessing.active_children() == []
 
 
@@ -79,7 +77,8 @@ def test_a_run_whose_translations_stand_some_lines_off_is_found_with_its_offset(
     assert shift.offset == offset
     assert abs(shift.start - 100) <= 4
     assert abs(shift.end - 160) <= 4
-    assert (np.flatnonzero(result.flags & BIT["shifted"]) == np.arange(shift.start, shift.end)).all()
+    shifted = [row for row, rules in enumerate(result.rules) if "shifted" in rules]
+    assert shifted == list(range(shift.start, shift.end))
 
 
 def test_no_run_is_found_in_rows_that_fit():
@@ -121,10 +120,8 @@ def test_rules_that_are_off_are_not_needed_to_find_what_the_others_drop():
         if key == "wrong_language":  # needs its package
             continue
         expected = Expectations("de", "en", filters=Filters(**{key: THRESHOLDS.get(key, True)}))
-        chunks = list(check_pairs(rows, [expected]))
-        bits = bits_switched_on(expected.filters)
-        broken = [bool(flags & bits) for chunk in chunks for flags in chunk.flags.tolist()]
-        assert list(map(bool, DroppedRows.find(rows, [expected]).states)) == broken, key
+        judged = [dropping for chunk in check_pairs(rows, [expected]) for _, dropping, _ in chunk.judged()]
+        assert list(map(bool, DroppedRows.find(rows, [expected]).states)) == list(map(bool, judged)), key
 
 
 @pytest.mark.parametrize("changed", [ROWS[:-1], [*ROWS, ROWS[0]]])

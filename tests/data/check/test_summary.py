@@ -10,8 +10,9 @@ from nmt.config.corpora import ParallelFiles
 from nmt.config.filters import Filters
 from nmt.data.check import stream
 from nmt.data.check.profile import Expectations
+from nmt.data.check.remarks import SideText
 from nmt.data.check.stream import check_pairs
-from nmt.data.check.summary import CheckReport, Summary, render_report
+from nmt.data.check.summary import CheckReport, render_report, summarize
 from nmt.data.read.pairs import SentencePair
 
 EVIL = "<script>alert('Hund')</script> & \x1b[31mrot"
@@ -20,12 +21,10 @@ FILTERS = Filters(duplicate=True, mojibake=True)
 
 def report_on(pairs: list[tuple[str, str]]) -> CheckReport:
     expected = Expectations("de", "en", filters=FILTERS)
-    summary = Summary([expected] * 2, [ParallelFiles(tsv="first.tsv"), ParallelFiles(src="a<b>.de", tgt="a.en")], {})
-    for chunk in check_pairs(
-        (SentencePair(*pair, line, 1) for line, pair in enumerate(pairs, start=1)), [expected] * 2
-    ):
-        summary.add(chunk)
-    return summary.report()
+    corpora = [ParallelFiles(tsv="first.tsv"), ParallelFiles(src="a<b>.de", tgt="a.en")]
+    rows = [SentencePair(*pair, line, 1) for line, pair in enumerate(pairs, start=1)]
+    sides = SideText("de"), SideText("en")
+    return summarize(check_pairs(rows, [expected] * 2), [expected] * 2, corpora, sides)
 
 
 PAIRS = [("Ein Hund", "A dog"), ("Ein Hund", "A dog"), ("SchÃ¶n", "nice"), ("SchÃ¶n", "nice"), (EVIL, "a"), ("", "b")]
