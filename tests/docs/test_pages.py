@@ -69,6 +69,13 @@ def test_an_exponent_stands_over_a_whole_group_and_not_over_its_closing_bar():
         assert not re.search(r"\\(rVert|rvert)\s*\^", prose(page)), page
 
 
+def test_what_follows_a_block_in_an_item_belongs_to_it():
+    """The site ends a list at a paragraph with less than four spaces, and the items after it become prose."""
+    for page in PAGES:
+        lines = CODE.sub("code", page.read_text(encoding="utf-8"))
+        assert re.findall(r"\n\n {1,3}\S.{0,40}", lines) == [], page.name
+
+
 def test_pages_read_well_outside_the_site():
     for page in PAGES:  # tabs and admonitions are shown as text elsewhere
         assert not re.search(r"^(===|!!!|\?\?\?) ", prose(page), flags=re.MULTILINE), page
