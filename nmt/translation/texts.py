@@ -363,9 +363,8 @@ class _Segmentation:
 
     def _protect(self, start: int, end: int) -> Protected:
         """Return a range of the text, cut at its spans."""
-        spans = self._inside(start, end) if self.spans else []
         masks = self.segmenter.knows_placeholders
-        return Protected.from_spans(self.text, spans, start, end, masks=masks)
+        return Protected.from_spans(self.text, self._inside(start, end), start, end, masks=masks)
 
     def _space_between(self, space: str) -> str:
         """Return the white space between the translations of sentences with `space` between them."""

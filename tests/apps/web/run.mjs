@@ -19,8 +19,8 @@ const tasks = {
   },
   async protect() {
     const { Protected, findSpans, hasWords, lostMarks, missing, wrongNumbers } = await load("text.js");
-    return given.cases.map(([source, output]) => {
-      const kept = new Protected(source, findSpans(source), true);
+    return given.cases.map(([source, output, masks]) => {
+      const kept = new Protected(source, findSpans(source), masks);
       return [kept.source, kept.restore(output), kept.pieces(), kept.joinAround(kept.pieces().map(() => output)), missing(kept.spans, output),
         kept.hasWords(), hasWords(source), wrongNumbers(source, output, given.words, given.left_out), lostMarks(source, output, kept.spans, given.left_out)];
     });

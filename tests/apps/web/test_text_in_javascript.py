@@ -246,6 +246,13 @@ def symbols_in_sentences() -> list[str]:
 
 
 BESIDE = ["Ein -{name}- läuft.", "~%s~ *a_b*", '"{x}" und „%d“, ~n~ a.', "Der <b>-x-</b> und \U0001f600-{n}-"]
+OF_MANY_SPANS = [
+    "Ein Haus {n}? Und nun",
+    "%s? {n}! Nein.",
+    " ".join(["a ⟦1⟧"] * 10),
+    " {n} a" * 12,
+    "{a}{b} ⟦2⟧ ⟦2⟧ a.",
+]
 
 
 @needs_node
@@ -263,13 +270,19 @@ def test_javascript_restores_joins_and_judges_as_nmt_does(left_out, tmp_path):
         "有{n}只狗",
         "<b>fett</b> {x}, ein Mann [b]a[/b].",
         *BESIDE,
+        *OF_MANY_SPANS,
     ]
-    cases = [[source, output] for source in sources for output in [*draw.sample(outputs, 4), source]]
+    cases = [
+        [source, output, masks]
+        for source in sources
+        for output in [*draw.sample(outputs, 4), source]
+        for masks in (True, False)
+    ]
     words = [{"words": number_words(code), "spaced": True} for code in ("de", "en")]
     given = {"cases": cases, "words": words, "left_out": left_out}
     found = run_script(copied_scripts(tmp_path / "page"), "protect", given)
-    for (source, output), in_javascript in zip(cases, found, strict=True):
-        kept = Protected.from_spans(source, find_spans(source))
+    for (source, output, masks), in_javascript in zip(cases, found, strict=True):
+        kept = Protected.from_spans(source, find_spans(source), masks=masks)
         pieces = kept.pieces()
         wrong = wrong_numbers(source, output, Direction("de", "en"), left_out)
         assert in_javascript == [

@@ -384,7 +384,7 @@ export class Protected {
   // The text before, between and after the spans, each as [marks before, text to translate, marks after].
   pieces() {
     const pieces = this.between.map((part) => PIECE.exec(part).slice(1)), first = pieces[0], last = pieces.at(-1);
-    if (LAST_MARKS.includes(last[0]) && pieces.at(-2)?.[1]) pieces.at(-2)[1] += last[0];
+    if (!last[1] && LAST_MARKS.includes(last[0]) && pieces.at(-2)?.[1]) pieces.at(-2)[1] += last[0];
     if (first[1]) [first[0], first[1]] = ["", first[0].replace(LEADING, "") + first[1]];
     if (pieces.length > 1 && last[1]) [last[1], last[2]] = [last[1] + last[2].replace(TRAILING, ""), ""];
     return pieces;
