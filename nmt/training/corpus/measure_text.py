@@ -119,7 +119,7 @@ class _LeftOut:
         return {
             token
             for token, count in lost.items()
-            if count > 1 and 2 * count >= self.sources[token] and len(token.split()) == 1
+            if count > 1 and 2 * count >= self.sources[token] and len(ANY_PLACEHOLDER.sub(" ", token).split()) == 1
         }
 
     def kinds(self, tokens: Collection[str]) -> Counter[str]:

@@ -147,6 +147,13 @@ def test_a_token_that_most_targets_lack_is_none_of_its_kind(run, tmp_path):
     assert found.left_out == {"digits": 3, "numbered": 1, "percent": 1, "small 3 2": 1, "form a0a partly seen": 1}
 
 
+def test_placeholders_that_most_targets_lack_are_protected_all_the_same(run, tmp_path):
+    (tmp_path / "train.tsv").write_text("the ⟦5⟧ is\tgold\nthe ⟦5⟧\tye\n", encoding="utf-8")
+    data = run.config().data.model_copy(update={"train": ParallelFiles(tsv=str(tmp_path / "train.tsv"))})
+    corpus = Corpus(run.config().model_copy(update={"data": data}))
+    assert count_texts(corpus, 2, TokenizerPair.load(run.tokenizer).src).left_out_tokens == ""
+
+
 def test_what_is_in_a_single_source_tells_which_unseen_words_targets_keep(run, tmp_path):
     pairs = [("dog Zorro sees", "Zorro voit"), ("dog blorp sees", "voit"), ("dog Quux sees", "voit"), ("dog", "x")]
     (tmp_path / "train.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in pairs))
