@@ -251,7 +251,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
     group = training.setup.group
     if group.is_main:
         log.info(_describe(training))
-    with interrupt or Interrupt() as entered, _explained_errors(training.run):
+    with sleeping_if_crowded(), interrupt or Interrupt() as entered, _explained_errors(training.run):
         entered.defer()
         fit_into_memory(training)
         refuse_stages_beyond_memory(training)
@@ -265,8 +265,7 @@ def _train(training: Training, interrupt: Interrupt | None, resumed: Config | No
             _record(training, is_resumed=resumed is not None)
         if is_finished:
             return True
-        with sleeping_if_crowded():
-            finished = loop.train(training, entered)
+        finished = loop.train(training, entered)
         if finished and group.is_main:
             _judge(training)
             measure_placeholders(RunDir(training.run.path), training.config)

@@ -27,14 +27,15 @@ _CROWDED = 0.1  # of the time of all threads: if they wait for cores that long, 
 _QUIET = 0.02  # if they wait no longer than that, in as many looks in a row, they may spin again
 _QUIET_LOOKS = 20
 POOL = "idle pool"  # the name of a thread that owns one
-_PARALLEL = 1 << 20  # elements, of which each thread of a pool gets a part
+_MAX_THREADS = 256  # of all pools: OpenMP ends a process that may not have as many
 
 
 @contextmanager
 def sleeping_if_crowded(seconds: float = _SECONDS) -> Iterator[None]:
     """Look every few `seconds` how long this process waited for cores; while that is long, its threads do not spin.
 
-    Without effect with one thread, where the system does not tell, and if the environment says what threads do.
+    Without effect with one thread, with few of very many cores, where the system does not tell, and if the environment
+    says what threads do.
     """
     num_threads = torch.get_num_threads()
     is_decided = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
@@ -55,6 +56,8 @@ def _watch(ended: threading.Event, num_threads: int, seconds: float) -> None:
     """Open idle pools when the cores are crowded, and close them when they are quiet again or all has `ended`."""
     spare = len(os.sched_getaffinity(0)) - num_threads
     num_pools = spare // (num_threads - 1) + 1  # a pool has one new thread fewer, since its owner is one of them
+    if num_pools * num_threads > _MAX_THREADS:
+        return
     closed = threading.Event()
     closed.set()
     quiet_looks = 0
@@ -76,5 +79,5 @@ def _watch(ended: threading.Event, num_threads: int, seconds: float) -> None:
 
 
 def _own_a_pool(closed: threading.Event) -> None:
-    torch.zeros(_PARALLEL).add_(1)
+    torch.zeros(1_000_000).add_(1)  # enough to be done in parallel, for which OpenMP starts the pool
     closed.wait()

@@ -117,11 +117,9 @@ def test_nothing_is_said_of_a_system_that_does_not_tell(monkeypatch):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="only Linux tells how long threads wait")
 def test_linux_tells_how_long_threads_waited_for_cores():
-    before = seconds_waited_for_cores()
-    after = seconds_waited_for_cores()
-    assert before is not None
-    assert after is not None
-    assert 0 < before <= after
+    waited = seconds_waited_for_cores()
+    assert waited is not None
+    assert waited > 0
 
 
 def test_without_proc_nothing_is_known_of_waiting(monkeypatch):
