@@ -84,7 +84,7 @@ def new(
         write_text(output, text)
         share = busy_share()
         about = counted(max(1, round(minutes(load_config(output)))), "minute")
-        now = f", {share:.0%} of which other processes use now" if share >= BUSY else ""
+        now = f", {share:.0%} of which programs used in the last minute" if share >= BUSY else ""
         log.info(
             f"done: {output}; training takes about {about} on this processor{now}\n"
             f"  nmt train --config {shlex.quote(str(output))}"

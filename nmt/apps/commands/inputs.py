@@ -69,8 +69,8 @@ def read_json_lines(name: Path, records: deque[dict[str, object]]) -> Iterator[s
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            whole = f"nmt translate {path} --output NAME.json"
-            hint = f"each line is to be an object with a text in the field {field!r}; all strings of a file: {whole}"
+            whole = "all strings of a JSON document: nmt translate FILE.json --output NAME.json"
+            hint = f"each line is to be an object with a text in the field {field!r}; {whole}"
             raise DataError("this line is not JSON", path=path, line=number, hint=hint) from None
         if not isinstance(record, dict) or not isinstance(record.get(field), str):
             has = f"it has {', '.join(map(repr, record))}; " if isinstance(record, dict) else ""

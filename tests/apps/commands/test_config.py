@@ -119,7 +119,10 @@ def test_new_counts_the_pairs_that_its_filters_keep_and_says_minutes():
     assert re.search(r"training takes about \d+ minutes? on this processor", result.stderr)
 
 
-@pytest.mark.parametrize(("share", "said"), [(0.0, r"on this processor\n"), (0.9, "on this processor, 90% of which ")])
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(0.0, r"on this processor\n"), (0.9, "on this processor, 90% of which programs used in the last minute")],
+)
 def test_minutes_measured_beside_other_work_say_so(monkeypatch, share, said):
     monkeypatch.setattr("nmt.apps.commands.config.busy_share", lambda: share)
     assert re.search(said, succeed("new", "--src", "a.de", "--tgt", "a.en", "-o", "a.yaml").stderr)

@@ -290,7 +290,8 @@ def test_json_lines_that_were_resumed_are_those_of_a_command_that_was_not(digits
         ('{"src": 12}', "no text in the field 'src'"),
         (
             "{",
-            "this line is not JSON\n  each line is to be an object with a text in the field 'src'; all",
+            "this line is not JSON\n  each line is to be an object with a text in the field 'src'; "
+            "all strings of a JSON document: nmt translate FILE.json --output NAME.json",
         ),
     ],
 )
