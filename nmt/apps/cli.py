@@ -88,6 +88,8 @@ def load_command(name: str) -> Any:
     module = import_module(f"nmt.apps.commands.{COMMANDS[name][0]}")
     holder = typer.Typer(rich_markup_mode=None, callback=lambda: None)
     if hasattr(module, "app"):
+        for command in module.app.registered_commands:
+            command.cls = Command
         holder.add_typer(module.app, name=name)
     else:
         holder.command(name, cls=Command)(getattr(module, "evaluate" if name == "eval" else name))
@@ -147,6 +149,8 @@ def all_commands() -> Iterator[tuple[str, Any]]:
 
 _HINTS = {  # by the error of the system
     errno.ENOSPC: "free some space on this disk, or choose a path on another one",
+    errno.EACCES: "choose a path that you may use, or ask its owner for the permission",
+    errno.EFBIG: "choose a path on another disk, or raise the limit (`ulimit -f` shows the one of the shell)",
     errno.EROFS: "choose a path that can be written to",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
@@ -222,7 +226,8 @@ def main() -> None:
             raise
         _fail(NmtError("there is not enough memory", hint=_MORE_MEMORY))
     except OSError as error:  # a full disk, a folder that cannot be written to
-        _fail(NmtError(str(error.strerror or error), path=error.filename, hint=_HINTS.get(error.errno or 0, "")))
+        path = error.filename2 or error.filename  # of two, the second one is written
+        _fail(NmtError(str(error.strerror or error), path=path, hint=_HINTS.get(error.errno or 0, "")))
 
 
 def _fail(error: NmtError) -> None:

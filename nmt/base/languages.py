@@ -24,6 +24,7 @@ UNSPACED = (
 )
 _UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _HAN_OR_KANA = lazy_pattern("[\u3005-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]")
+UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
 _MIN_NAME = 4  # letters; shorter names are codes, too
 _DOTTED_I = {"tr", "tur", "az", "aze", "azj"}
 

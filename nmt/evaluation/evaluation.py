@@ -15,13 +15,13 @@ from nmt.artifacts.find_model import find_run, is_in_one_file
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, require_one_of
 from nmt.base.files import is_writable, to_json, write_text
-from nmt.base.languages import Direction
+from nmt.base.languages import UNKNOWN_LANGUAGE, Direction
 from nmt.config import SearchOptions
 from nmt.data.read.lines import open_text
 from nmt.evaluation.scores import MetricScore, mean_score, tokenization_fault, tokenizer_for
 from nmt.evaluation.scorings import count_scoring
 from nmt.evaluation.test_sets import TestSet, hash_of, on_lines, read_hypotheses, read_split, translate_set
-from nmt.translation import Translator
+from nmt.translation import LanguagePair, Translator
 from nmt.translation.request import changed_options
 
 if TYPE_CHECKING:  # numpy and sacreBLEU are imported to score, after the translation
@@ -274,10 +274,18 @@ class OtherSystem(NamedTuple):
 
     @classmethod
     def find(cls, name: str, test_set: TestSet) -> OtherSystem:
-        """Find the system called `name`. NmtError if there is none, or if it translates another test set."""
+        """Find the system called `name`. NmtError if there is none, or if it cannot, or did not, translate the set."""
         path = Path(name)
         if path.is_dir() or is_in_one_file(path):
-            return cls(path, find_run(name), [])
+            model = find_run(name)
+            src, tgt = test_set.sets[0].direction
+            if not test_set.has_sources or src == UNKNOWN_LANGUAGE:
+                hint = "give --src and --from, or compare with a file of translations"
+                raise NmtError(
+                    "a run translates the sources, which are missing, or their language", path=path, hint=hint
+                )
+            LanguagePair.of(model.essentials()).direction(tgt, src)
+            return cls(path, model, [])
         if not path.exists():
             raise NmtError("no such run or file of translations", path=path)
         return cls(path, None, read_hypotheses(path, test_set))

@@ -19,7 +19,7 @@ from nmt.apps.commands.inputs import writes_json
 class Rule(NamedTuple):
     """A row of the table: an option, or one of `CONDITIONS`, and the others that it needs or excludes."""
 
-    commands: str  # for which the rule holds, separated by spaces
+    commands: str  # for which the rule holds, separated by commas
     subject: str
     relation: Literal["needs", "excludes"]
     others: tuple[str, ...]  # of which it needs one, or excludes each
@@ -68,10 +68,12 @@ RULES = (
     Rule("translate", "--resume", "needs", ("--output",), "it continues a file"),
     # Where a model computes, and which models.
     Rule("translate", "--then", "excludes", ("--alignments",), "a model links its own two languages, and no third one"),
-    Rule("translate eval", "--checkpoint", "excludes", ("several --model",), "it belongs to one run"),
+    Rule("translate, eval", "--checkpoint", "excludes", ("several --model",), "it belongs to one run"),
     # A teacher: a language model on a server.
     Rule("synthesize", "--teacher", "needs", ("--config",), "the model to train has the languages"),
     Rule("synthesize", "--config", "needs", ("--teacher",), "a run has a configuration of its own"),
+    Rule("synthesize", "--examples", "needs", ("--teacher",), "a run needs none"),
+    Rule("synthesize", "--requests", "needs", ("--teacher",), "a run is on no server"),
     Rule(
         "synthesize",
         "--teacher",
@@ -82,10 +84,21 @@ RULES = (
     # What is scored, and against what.
     Rule("eval", "--src", "needs", ("--ref",), "a score compares translations with references"),
     Rule("eval", "--ref", "needs", ("--src", "--hyp"), "a model needs sources to translate"),
-    Rule("eval score", "--tsv", "excludes", ("--src", "--ref", "--tgt"), "a file of pairs has both"),
-    Rule("eval", "--hyp", "excludes", ("--augment", "--checkpoint"), "a file is scored, and no model translates"),
+    Rule("eval, score", "--tsv", "excludes", ("--src", "--ref", "--tgt"), "a file of pairs has both"),
     Rule(
-        "eval", "--hyp", "excludes", ("--beam", "--set"), "a file is scored, and no model searches", unless="--compare"
+        "eval",
+        "--hyp",
+        "excludes",
+        ("--augment", "--checkpoint", "several --model"),
+        "a file is scored, and no model translates",
+    ),
+    Rule(
+        "eval",
+        "--hyp",
+        "excludes",
+        ("--beam", "--set", "--engine", "--device", "--precision"),
+        "a file is scored, and no model searches",
+        unless="--compare",
     ),
     Rule("eval", "--augment", "excludes", ("several --ref",), "a change concerns a source and its reference"),
     Rule("eval", "--split", "excludes", ("--ref", "--tsv"), "it names a set of the run, and files are another one"),
@@ -100,7 +113,9 @@ RULES = (
         "an adaptation that has begun has its corpus",
     ),
     Rule("train", "--config", "excludes", _NEW_CORPUS, "these files make a new configuration"),
-    Rule("train distill", "--resume", "excludes", ("--overwrite",), "only one of them keeps the run"),
+    Rule("data check, data clean", "--config", "excludes", _NEW_CORPUS, "it names files and their languages"),
+    Rule("config new", "--overwrite", "needs", ("--output",), "it replaces a file"),
+    Rule("train, distill", "--resume", "excludes", ("--overwrite",), "only one of them keeps the run"),
 )
 
 CONDITIONS: dict[str, Callable[[Mapping[str, Any]], bool]] = {
@@ -130,9 +145,12 @@ def given_in(context: Any) -> set[str]:
 
 
 def fault_of(command: str, given: set[str], rules: Sequence[Rule] = RULES) -> str:
-    """Return what cannot be combined, why, and what to do instead; empty if all can."""
+    """Return what cannot be combined, why, and what to do instead; empty if all can.
+
+    `command` is its full name, such as `nmt data check`.
+    """
     for rule in rules:
-        if command not in rule.commands.split() or rule.subject not in given or rule.unless in given:
+        if not command.endswith((*rule.commands.split(", "),)) or rule.subject not in given or rule.unless in given:
             continue
         present = [other for other in rule.others if other in given]
         if rule.relation == "needs" and not present:
@@ -146,5 +164,5 @@ def fault_of(command: str, given: set[str], rules: Sequence[Rule] = RULES) -> st
 
 def refuse_combinations(context: Any) -> None:
     """Raise typer.BadParameter if options of the command of a `context` cannot be combined."""
-    if fault := fault_of(context.command.name, given_in(context)):
+    if fault := fault_of(context.command_path, given_in(context)):
         raise typer.BadParameter(fault)

@@ -103,8 +103,6 @@ def clean(
 
 def _wanted(config: Path | None, files: CorpusNames, overrides: list[str]) -> Config:
     """Return the configuration whose data to check."""
-    if (config is None) == (not any(files[:3])):
-        raise typer.BadParameter("give either --config, or the files: --src and --tgt, or --corpus")
     if config is None:
         given = Config(data=files.data_section())
         if not overrides:

@@ -30,13 +30,15 @@ SUFFIXES = (
     ".ods", ".odt", ".pdf", ".po", ".pot", ".pptx", ".qmd", ".rmd", ".sdlxliff", ".srt", ".svg", ".txt", ".vtt", ".xlf",
     ".xliff", ".xml",
 )  # fmt: skip
-_MAX_LISTED = 20  # lines, and parts of texts, in a warning
+_ALL_SUFFIXES = (*SUFFIXES, *_TABLES)
+_NO_TEXT = (".docx", ".epub", ".odp", ".ods", ".odt", ".pdf", ".pptx", ".xlsx")
+MAX_LISTED = 20  # lines, and parts of texts, in a warning
 
 
 def is_document(texts: Sequence[str]) -> bool:
     """Return whether the only text of a command line names a document, or a column of a table."""
     name = split_choice(texts[0])[0] if len(texts) == 1 else ""
-    return name.lower().endswith((*SUFFIXES, *_TABLES)) and os.path.isfile(name)
+    return name.lower().endswith(_ALL_SUFFIXES) and os.path.isfile(name)
 
 
 def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tuple[Path | None, str]:
@@ -52,22 +54,28 @@ def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tupl
         if name.lower().endswith(_TABLES) and not column:
             again = shlex.quote(f"{name}#2")
             raise typer.BadParameter(f"{name} is a table; name the column to translate: nmt translate {again}")
-        if as_json and output is not None and output.suffix.lower() in SUFFIXES:
+        if as_json and output is not None and output.suffix.lower() in _ALL_SUFFIXES:
             raise typer.BadParameter(f"--output {output}: --format jsonl writes JSON lines; name them NAME.jsonl")
         if not as_json and (output is None or output.suffix.lower() != suffix.lower()):
             kind = "of a PDF file, only the text is translated" if suffix != source.suffix else "is a document"
             raise typer.BadParameter(f"{name}: {kind}: name its translation with --output NAME{suffix}")
         return source, column or ""
     for text in texts:
-        suffix = Path(text).suffix.lower()
-        if (suffix or os.sep in text) and os.path.isfile(text):  # a word may be the name of a file, too
+        name = split_choice(text)[0]
+        suffix = Path(name).suffix.lower()
+        is_known = suffix in _ALL_SUFFIXES
+        if (suffix or os.sep in name) and os.path.exists(name):  # a word may be the name of a file, too
             kept = "to keep its form, save or convert it as .docx, .html, .md, .po, .pptx, .srt or .xlsx"
-            command = f"--input {shlex.quote(text)} translates its lines, keys and markup included; {kept}"
-            hint = "give one document at a time" if text.lower().endswith((*SUFFIXES, *_TABLES)) else command
-            raise typer.BadParameter(f"{text} is a file, not a text: {hint}")
+            command = f"--input {shlex.quote(name)} translates its lines, keys and markup included; {kept}"
+            hint = "give one document at a time" if is_known else command
+            if not os.path.isfile(name):
+                raise typer.BadParameter(f"{name} is a folder, a pipe or a device: --input reads pipes and devices")
+            raise typer.BadParameter(f"{name} is a file, not a text: {hint}")
         into_document = output is not None and output.suffix.lower() == suffix
-        if suffix in SUFFIXES and (into_document or not any(map(str.isspace, text))):
-            raise DataError("no such file", path=text, hint=f"paths are relative to {Path.cwd()}")
+        if is_known and (into_document or not any(map(str.isspace, text))):
+            raise DataError("no such file", path=name, hint=f"paths are relative to {Path.cwd()}")
+    if output is not None and output.suffix.lower() in _NO_TEXT:
+        raise typer.BadParameter(f"--output {output}: texts and lines are written as plain text; name a .txt file")
     return None, ""
 
 
@@ -132,6 +140,9 @@ def translate_document(
     if reviewed is not None:
         written = read_reviewed(reviewed.read_bytes(), reviewed, document.blocks)
         save_document(document, written, direction.tgt, source, output)
+        log.info(
+            "%s: as in %s; the model translated nothing, and options of the search had no effect", output, reviewed
+        )
         return
     on_terminal = sys.stderr.isatty()
     total = len(document.blocks)
@@ -150,7 +161,7 @@ def translate_document(
         for sign, parts in each.signs.items():
             signs[sign].append((block.line, parts))
     for sign, found in signs.items():
-        numbers = sorted({line for line, _ in found if line is not None})[:_MAX_LISTED]
+        numbers = sorted({line for line, _ in found if line is not None})[:MAX_LISTED]
         where = f" ({source}:{', '.join(map(str, numbers))})" if numbers else ""
-        said = with_parts(sign, union(*(parts for _, parts in found))[:_MAX_LISTED])
+        said = with_parts(sign, union(*(parts for _, parts in found))[:MAX_LISTED])
         log.warning("%s: %s: %s%s", output, counted(len(found), "paragraph"), said, where)

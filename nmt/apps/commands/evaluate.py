@@ -18,7 +18,7 @@ from nmt.artifacts.replacing import refuse_replacing
 from nmt.artifacts.rundir import RunDir
 from nmt.base.errors import NmtError, counted
 from nmt.base.files import to_json, write_text
-from nmt.base.languages import Direction
+from nmt.base.languages import UNKNOWN_LANGUAGE, Direction
 from nmt.evaluation.scores import METRICS, describe_quality
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _ELSEWHERE = {  # metrics that the commands of others compute
     "COMET": "its own commands, comet-score and comet-compare, read the files that nmt eval writes",
     "spBLEU": "sacreBLEU's own command, with -tok flores200, reads the files that nmt eval writes",
 }
-UNKNOWN_LANGUAGE = "und"  # ISO 639's code for an undetermined language
 
 Source = Annotated[Path | None, typer.Option(help="Source sentences to translate. Default: the run's test set.")]
 Reference = Annotated[

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from nmt.apps.commands import options as shared
-from nmt.apps.commands.documents import document_in, read_paragraphs, refuse_corpus, review_file, translate_document
+from nmt.apps.commands.documents import (
+    MAX_LISTED,
+    document_in,
+    read_paragraphs,
+    refuse_corpus,
+    review_file,
+    translate_document,
+)
 from nmt.apps.commands.inputs import decode_argument, is_json, read_json_lines, read_standard_input, writes_json
 from nmt.apps.commands.options import SearchFlags, find_models, load_chain, rare_option
 from nmt.apps.commands.outputs import open_output
@@ -268,7 +275,7 @@ def _translate_lines(
 
     `settings` determine the contents of the output, so an output with others is not continued.
     """
-    from nmt.data.read.line_blocks import grow_blocks, read_blocks
+    from nmt.data.read.line_blocks import grow_blocks, read_blocks, whole_blocks
 
     translations: Sequence[Translation] = ()
     # The objects that the fields of the output are added to, if the lines come from JSON or from a document.
@@ -280,13 +287,15 @@ def _translate_lines(
         render = partial(_as_text, num_lines)
     with open_output(output, settings, num_lines, resume=resume) as file:
         lines, name = source.read(records)
+        is_stream = STANDARD_INPUT in source.files  # a pipe may be slow
         if isinstance(file, PartialFile):
+            if not is_stream and file.sources is None:  # killed, perhaps within a block
+                file.truncate(whole_blocks(file.num_texts))
             file.skip_finished(lines, name)
             records.clear()
         if resume:
             log.info("resuming after %s lines", f"{file.num_texts:,}")
-        is_stream = STANDARD_INPUT in source.files  # a pipe may be slow
-        blocks = read_blocks(lines) if is_stream else grow_blocks(lines)
+        blocks = read_blocks(lines) if is_stream else grow_blocks(lines, file.num_texts)
         with _progress(source, output, file.num_texts) as progress:
             for block, translations in translator.translate_blocks(blocks, request, progress.count + 1):
                 _warn(translations, progress.count + 1, guess=bool(source.texts))
@@ -351,7 +360,7 @@ def _warn(translations: Sequence[Translation], first: int, *, guess: bool) -> No
             found[FLAGS["unusual_source"]] = each.find_unusual(identify=False)  # half a second would be too long
         for meaning, value in {**found, "glossary terms are missing": each.terms_missed}.items():
             if value:
-                what = "" if value is True else f": {', '.join(map(str, value))}"
+                what = "" if value is True else f": {', '.join(map(str, value[:MAX_LISTED]))}"
                 log.warning("line %d: %s%s", number, meaning, what)
 
 

@@ -22,6 +22,7 @@ from nmt.base.errors import require_type
 from nmt.base.languages import Direction
 from nmt.config import Config, SearchOptions, load_config
 from nmt.config.filters import THRESHOLDS
+from nmt.data.read.line_blocks import whole_blocks
 from nmt.data.read.lines import count_lines, open_text, read_text_file
 from nmt.translation import LanguagePair, Translator
 from nmt.translation.request import Request
@@ -113,6 +114,8 @@ def synthesize(
         settings = opened.settings() if isinstance(opened, LanguageModel) else settings_of(runs, opened, request)
         settings |= limits._asdict() | {"forward": forward, "allowed": sorted(limits.allowed)}
         with CandidateFile(path, settings, resume=resume) as file:
+            if runs and file.sources is None:  # killed, perhaps within a block; a teacher's answers are paid for
+                file.truncate(whole_blocks(file.num_texts))
             _translate(opened, request, input if source is None else source, name, file)
             log.info("writing %s", path)
             selection = corpus.write(file, limits)

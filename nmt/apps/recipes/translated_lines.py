@@ -33,6 +33,6 @@ def translate_into(
         log.info("resuming after %s lines", f"{file.num_texts:,}")
     bar = sys.stderr.isatty()
     with Progress(total=total, start=file.num_texts, bar=bar, log_lines=not bar) as progress:
-        for block, translations in translate(grow_blocks(lines), first=file.num_texts + 1):
+        for block, translations in translate(grow_blocks(lines, file.num_texts), first=file.num_texts + 1):
             file.write("".join(map(render, translations)), block)
             progress.add(len(block))

@@ -15,9 +15,25 @@ READ_AHEAD_CHARACTERS = 1 << 20
 PATIENCE_SECONDS = 0.005  # the maximum time that a line waits for others to join its block
 
 
-def grow_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Yield `lines`, all of which are available, in blocks of 16, 32, … 1,024 lines; fewer if they are very long."""
-    limit = FIRST_BLOCK_LINES
+def whole_blocks(num_lines: int) -> int:
+    """Return how many of the first `num_lines` lines fill whole blocks of `grow_blocks`."""
+    done = 0
+    while (size := _size_after(done)) <= num_lines - done:
+        done += size
+    return done
+
+
+def _size_after(num_done: int) -> int:
+    return min(num_done + FIRST_BLOCK_LINES, MAX_BLOCK_LINES)
+
+
+def grow_blocks(lines: Iterable[str], num_done: int = 0) -> Iterator[list[str]]:
+    """Yield `lines`, all of which are available, in blocks of 16, 32, … 1,024 lines; fewer if they are very long.
+
+    After `num_done` lines in whole blocks, the blocks are those that all lines would have: PyTorch's last digits depend
+    on what is computed together.
+    """
+    limit = _size_after(num_done)
     block: list[str] = []
     characters = 0
     for line in lines:

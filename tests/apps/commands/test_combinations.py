@@ -20,19 +20,35 @@ OPTIONS = {
 
 def test_the_table_names_options_and_conditions_that_there_are():
     for rule in RULES:
-        known = {*CONDITIONS}.union(*(OPTIONS[command] for command in rule.commands.split()))
+        known = {*CONDITIONS}.union(*(OPTIONS[command] for command in rule.commands.split(", ")))
         named = {rule.subject, *rule.others, *filter(None, [rule.unless])}
         assert {name.removeprefix("several ") for name in named} <= known, rule
 
 
 def test_a_rule_says_what_cannot_be_combined_why_and_what_to_do():
     for rule in RULES:
-        command, given = rule.commands.split()[0], {rule.subject}
+        command, given = f"nmt {rule.commands.split(', ')[0]}", {rule.subject}
         given |= set(rule.others) if rule.relation == "excludes" else set()
         fault = fault_of(command, given, [rule])
         assert rule.reason in fault
         assert fault.rpartition("; ")[2]
         assert fault_of("other", given, [rule]) == ""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "data check --config a.yaml --src-lang de",
+        "data clean --output kept.tsv --config a.yaml --tgt-lang en",
+        "config new --src a.de --tgt a.en --overwrite",
+        "synthesize --input a.txt --output b.tsv --examples 2",
+        "synthesize --input a.txt --output b.tsv --requests 2",
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(command):
+    done = nmt(*command.split())
+    assert done.returncode == 2
+    assert any(rule.reason in " ".join(done.stderr.split()) for rule in RULES)
 
 
 MEMORY = """<tmx version="1.4"><header/><body>

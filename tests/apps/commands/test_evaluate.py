@@ -364,6 +364,20 @@ def test_a_comparison_says_in_words_whether_the_difference_is_real(tmp_path):
     )
 
 
+def test_a_run_is_compared_only_with_sources_of_a_language_that_it_knows(run, two_run, tmp_path):
+    ref, src = lines_of(tmp_path, "ref", "21", "43"), lines_of(tmp_path, "src", "12", "34")
+    files = ("--hyp", ref, "--ref", ref, "--to", "en", "--compare", run.path)
+    for missing in (("--from", "en"), ("--src", src)):
+        assert "a run translates the sources, which are missing, or their language" in evaluate(
+            *files, *missing, code=1
+        )
+    assert "no difference" in evaluate(*files, "--src", src, "--from", "en")
+    before = {*run.path.rglob("*")}
+    wrong = ("--src", src, "--ref", ref, "--from", "en", "--compare", two_run)
+    assert "this model translates into de and fr" in evaluate("-m", run.path, *wrong, code=1)
+    assert {*run.path.rglob("*")} == before  # nothing was translated in vain
+
+
 def test_details_name_the_worst_sentences_and_group_by_rare_words(run):
     result = json.loads(evaluate("-m", run.path, "--details", "--format", "json"))
     assert list(result["details"]) == ["groupings", "flags", "worst"]

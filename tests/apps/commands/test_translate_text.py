@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from nmt.apps.cli import app
 from nmt.artifacts.checkpoint import read_weights, save_weights
 from nmt.artifacts.rundir import RunDir
+from nmt.base.partial_file import PartialFile
 from tests.command_line import nmt
 from tests.long_stream import check, holds
 from tests.translation.test_confidence import calibrate
@@ -270,6 +271,22 @@ def test_the_fields_of_json_lines_are_handed_through(digits_run, tmp_path):
     assert texts == [record["text"] for record in alone]
 
 
+def test_scores_of_lines_that_were_killed_within_a_block_are_those_of_a_command_that_was_not(letters_run, tmp_path):
+    (tmp_path / "in").write_text("".join(f"{number * 7919 % 10 ** (number % 7 + 1)}\n" for number in range(120)))
+    command = ("translate", "-m", letters_run, "-i", tmp_path / "in", "--engine", "torch", "--format", "jsonl", "-o")
+    assert nmt(*command, tmp_path / "whole").returncode == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PartialFile, "finish", PartialFile.interrupt)
+        nmt(*command, tmp_path / "out")
+    settings = tmp_path / "out.partial.json"  # as after kill -9: nothing says which lines were translated
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "sources": None}))
+    partial = tmp_path / "out.partial"
+    partial.write_text("".join(partial.read_text().splitlines(keepends=True)[:50]) + "{")
+    done = nmt(*command, tmp_path / "out", "--resume")
+    assert done.stderr.startswith("resuming after 48 lines")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
 def test_json_lines_that_were_resumed_are_those_of_a_command_that_was_not(digits_run, tmp_path):
     lines = [json.dumps({"id": number, "src": str(number)}) + "\n" for number in range(20)]
     (tmp_path / "in.jsonl").write_text("".join(lines) + "{\n")
@@ -372,12 +389,27 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
     assert f"{tmp_path / 'notes'} is a file, not a text" in done.stderr
     done = nmt("translate", "-m", digits_run, tmp_path / "page.html", tmp_path / "page.html")
     assert "give one document at a time" in done.stderr
-    for arguments in (["none.docx"], ["no such.html", "-o", tmp_path / "out.html"]):
+    for path in (tmp_path, os.devnull):
+        done = nmt("translate", "-m", digits_run, path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "is a folder, a pipe or a device" in done.stderr
+    tables = (["none.csv"], ["none.tsv#2"], ["none.xlsx#B", "-o", tmp_path / "out.xlsx"])
+    for arguments in (["none.docx"], ["no such.html", "-o", tmp_path / "out.html"], *tables):
         done = nmt("translate", "-m", digits_run, *arguments)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"error: {arguments[0]}: no such file\n  paths are relative to ")
-    assert not (tmp_path / "out.html").exists()
+        assert done.stderr.startswith(
+            f"error: {arguments[0].partition('#')[0]}: no such file\n  paths are relative to "
+        )
+    assert not [*tmp_path.glob("out.*")]
     assert nmt("translate", "-m", digits_run, "1 a.html").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["out.docx", "out.xlsx", "out.PDF"])
+def test_plain_text_is_not_written_under_the_name_of_another_format(digits_run, tmp_path, name):
+    done = nmt("translate", "-m", digits_run, "12", "-o", tmp_path / name)
+    assert done.returncode == 2
+    assert "are written as plain text; name a .txt file" in " ".join(done.stderr.split())
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_document_given_as_lines_is_warned_of(digits_run, tmp_path):

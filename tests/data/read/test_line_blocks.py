@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from nmt.data.read import line_blocks
-from nmt.data.read.line_blocks import grow_blocks, read_blocks
+from nmt.data.read.line_blocks import grow_blocks, read_blocks, whole_blocks
 
 
 @pytest.mark.parametrize("blocks", [grow_blocks, read_blocks])
@@ -30,6 +30,15 @@ def test_blocks_grow_from_16_lines_to_1024():
         1024,
         1024,
     ]
+
+
+@pytest.mark.parametrize("num_lines", [0, 15, 16, 47, 48, 1007, 1008, 2031, 2032, 4999])
+def test_blocks_after_whole_ones_are_those_of_all_lines(num_lines):
+    lines = [*map(str, range(5000))]
+    done = whole_blocks(num_lines)
+    rest = [*grow_blocks(lines[done:], done)]
+    assert num_lines - 1024 < done <= num_lines
+    assert rest == [*grow_blocks(lines)][-len(rest) :]
 
 
 @pytest.mark.parametrize("blocks", [grow_blocks, read_blocks])
