@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ import yaml
 from typer.testing import CliRunner
 
 from nmt import __version__
+from nmt.apps import cli
 from nmt.apps.cli import COMMANDS, ConsoleHandler, app, main
 from tests.command_line import nmt
 from tests.reliability import running
@@ -392,3 +394,14 @@ def test_commands_import_what_they_need_last_only_after_their_first_work(modules
     code = f"import sys, nmt.apps.cli, {modules}; print({later!r} & set(sys.modules) or '')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("", "")
+
+
+def test_a_copy_that_fails_names_the_file_that_is_written(monkeypatch):
+    def copy():
+        raise OSError(errno.EFBIG, "File too large", "read", None, "written")
+
+    monkeypatch.setattr(cli, "app", copy)
+    assert nmt("export").stderr == (
+        "error: written: File too large\n"
+        "  choose a path on another disk, or raise the limit (`ulimit -f` shows the one of the shell)\n"
+    )

@@ -180,6 +180,7 @@ def test_a_list_goes_with_every_option_of_a_document(folder, monkeypatch):
             done = nmt(*arguments_of(name, option), "--reviewed", "list.tmx")
             assert done.returncode == 0, (name, option, done.stderr)
             assert Path(written).read_bytes() == first
+            assert "the model translated nothing, and options of the search had no effect" in done.stderr
         for refused in (("--review", "a.tmx", "--reviewed", "list.tmx"), ("--review", "a.tmx", "--format", "jsonl")):
             assert nmt(*arguments_of(name), *refused).returncode == 2
 

@@ -165,7 +165,9 @@ def test_wrong_options_have_one_message(arguments, message):
 def test_files_and_a_configuration_do_not_go_together():
     done = run("check", "--config", "my.yaml", *FILES)
     assert done.exit_code == 2
-    assert "give either --config, or the files" in " ".join(done.output.replace("│", " ").split())
+    assert "--config cannot be used with --src, --tgt: it names files and their languages" in " ".join(
+        done.output.replace("│", " ").split()
+    )
 
 
 def test_language_identification_says_how_to_install_it():

@@ -457,3 +457,13 @@ def test_an_unknown_option_that_may_begin_a_text_names_the_way_to_write_such_a_t
 def test_an_unknown_long_option_is_told_as_one():
     refused = nmt("translate", "--beem")
     assert (refused.returncode, "Write --" in refused.stderr) == (2, False)
+
+
+def test_a_warning_lists_few_of_many_items(letters_run, tmp_path):
+    numbers = range(10, 40)
+    (tmp_path / "terms.tsv").write_text("".join(f"{number}\tx{number}\n" for number in numbers))
+    wild = ("--n-best", "2", "--set", "decoding.sample=true", "--set", "decoding.temperature=3")
+    text = " ".join(map(str, numbers))
+    done = nmt("translate", "-m", letters_run, "--glossary", tmp_path / "terms.tsv", *wild, text)
+    (warning,) = (line for line in done.stderr.splitlines() if "glossary terms are missing" in line)
+    assert warning.count(" = ") == 20
