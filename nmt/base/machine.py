@@ -132,16 +132,12 @@ def request_exact_mkl() -> None:
         os.environ.setdefault("MKL_CBWR", "AVX512,STRICT")
 
 
-def seconds_waited_for_cores() -> float | None:
-    """Return how long the threads of this process have been ready to run and had no core; None if it is unknown."""
-    try:
-        threads = os.listdir("/proc/self/task")
-    except OSError:
-        return None
-    # Nanoseconds on a core, and in a queue for one; a thread may have ended.
-    queued = [_text_of(Path("/proc/self/task", thread, "schedstat")).split()[1:2] for thread in threads]
-    known = [int(each[0]) for each in queued if each]
-    return sum(known) / 1e9 if known else None
+def seconds_waited(thread: int) -> float | None:
+    """Return how long a thread of this process was ready to run, but had no core; None if that is unknown."""
+    times = _text_of(
+        Path(f"/proc/self/task/{thread}/schedstat")
+    ).split()  # nanoseconds on a core, and in a queue for one
+    return int(times[1]) / 1e9 if times[1:] else None
 
 
 def busy_share() -> float:

@@ -1,12 +1,13 @@
 """What nmt learns of the machine, and asks of the libraries on it."""
 
 import os
+import threading
 from contextlib import contextmanager
 
 import pytest
 
 from nmt.base import machine
-from nmt.base.machine import busy_share, free_in_cgroups, num_cores, seconds_waited_for_cores
+from nmt.base.machine import busy_share, free_in_cgroups, num_cores, seconds_waited
 
 
 @pytest.mark.parametrize(("load", "share"), [(0.0, 0.0), (1.0, 0.25), (9.0, 1.0)])
@@ -116,12 +117,13 @@ def test_nothing_is_said_of_a_system_that_does_not_tell(monkeypatch):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="only Linux tells how long threads wait")
-def test_linux_tells_how_long_threads_waited_for_cores():
-    waited = seconds_waited_for_cores()
-    assert waited is not None
-    assert waited > 0
+def test_linux_tells_how_long_a_thread_waited_for_a_core():
+    before = seconds_waited(threading.get_native_id())
+    after = seconds_waited(threading.get_native_id())
+    assert before is not None
+    assert after is not None
+    assert 0 <= before <= after
 
 
-def test_without_proc_nothing_is_known_of_waiting(monkeypatch):
-    monkeypatch.setattr(os, "listdir", lambda _: [])
-    assert seconds_waited_for_cores() is None
+def test_nothing_is_known_of_a_thread_that_is_not_there():
+    assert seconds_waited(0) is None

@@ -9,12 +9,12 @@ import time
 import pytest
 import torch
 
-from nmt.base.machine import seconds_waited_for_cores
+from nmt.base.machine import seconds_waited
 from nmt.training.waiting import POOL, _own_a_pool, sleeping_if_crowded
 
 SOON = 60.0
 
-pytestmark = pytest.mark.skipif(seconds_waited_for_cores() is None, reason="only Linux tells how long threads wait")
+pytestmark = pytest.mark.skipif(seconds_waited(os.getpid()) is None, reason="only Linux tells how long threads wait")
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def cores(monkeypatch):
 def waits(monkeypatch, *seconds: float) -> None:
     """Let the threads have waited `seconds` more at each look, the last of these for ever."""
     total = itertools.accumulate(itertools.chain(seconds, itertools.repeat(seconds[-1])))
-    monkeypatch.setattr("nmt.training.waiting.seconds_waited_for_cores", lambda: next(total))
+    monkeypatch.setattr("nmt.training.waiting.seconds_waited", lambda _: next(total))
 
 
 def pools() -> int:

@@ -103,6 +103,8 @@ def clean(
 
 def _wanted(config: Path | None, files: CorpusNames, overrides: list[str]) -> Config:
     """Return the configuration whose data to check."""
+    if config is None and not files.given():
+        raise typer.BadParameter("give files with --src and --tgt, or with --corpus, or a configuration with --config")
     if config is None:
         given = Config(data=files.data_section())
         if not overrides:
