@@ -145,8 +145,7 @@ class ParallelFiles(Section):
 def symbol_error(symbol: str) -> str:
     """Return why a symbol cannot be a token of its own; empty if it can."""
     byte_token = len(symbol) == 6 and symbol.startswith("<0x") and symbol.endswith(">")
-    is_placeholder = symbol[:1] + symbol[-1:] == "⟦⟧"
-    if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_token or is_placeholder:
+    if symbol in {"<unk>", "<pad>", "<s>", "</s>"} or byte_token:
         return f"{symbol} is reserved; choose another name"
     if not symbol or any(c.isspace() or c in "▁," for c in symbol):
         return f"{symbol!r}: a symbol must not be empty or contain white space, commas or ▁"

@@ -284,14 +284,14 @@ class Protected(NamedTuple):
             translation = _DOUBLE_SPACE.sub(" ", without).strip()
         if not self.is_masked:
             return translation, lost_spans(self.spans, translation)
-        known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
+        known = dict(zip(PLACEHOLDERS, self.spans, strict=False))  # another one may be a symbol of the user's
         translation = self._with_spaces(translation)
-        text = ANY_PLACEHOLDER.sub(lambda match: known[match[0]], translation)
+        text = ANY_PLACEHOLDER.sub(lambda match: known.get(match[0], match[0]), translation)
         unplaced = [span for symbol, span in known.items() if found[symbol] != 1]
         lost = unplaced or lost_spans(self.spans, text)
         if unplaced or not lost:
             return text, lost
-        apart = ANY_PLACEHOLDER.sub(lambda match: f" {known[match[0]]} ", translation)
+        apart = ANY_PLACEHOLDER.sub(lambda match: f" {known.get(match[0], match[0])} ", translation)
         apart = _DOUBLE_SPACE.sub(" ", apart).strip()
         return (text, lost) if lost_spans(self.spans, apart) else (apart, [])
 
@@ -300,8 +300,9 @@ class Protected(NamedTuple):
 
         Where words are written without spaces, all but tags are separated.
         """
+        known = dict(zip(PLACEHOLDERS, self.spans, strict=False))
         for before, symbol, after in _NEIGHBORS.findall(f" {self.source} "):
-            is_tag = self.spans[PLACEHOLDERS.index(symbol)][0] in _BEGIN_TAGS
+            is_tag = known.get(symbol, symbol)[0] in _BEGIN_TAGS
             for side, glued in ((before, f"(?<={_SPACED})(?={symbol})"), (after, f"(?<={symbol})(?={_SPACED})")):
                 if side.isspace() or (not is_tag and _IS_UNSPACED.match(side)):
                     translation = re.sub(glued, " ", translation)

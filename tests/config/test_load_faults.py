@@ -190,7 +190,6 @@ VALUES = [
     "tokenizer:\n  user_symbols: <x>",
     "tokenizer:\n  user_symbols: [1]",
     "tokenizer:\n  user_symbols: [<s>]",
-    "tokenizer:\n  user_symbols: [⟦5⟧]",
 ]
 
 

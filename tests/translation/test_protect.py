@@ -51,6 +51,12 @@ def test_a_model_that_reads_spans_as_they_are_may_have_any_number_of_them():
     assert protected.join(["b"] * 11) == text.replace("a", "b") + "b"
 
 
+def test_a_placeholder_that_is_a_symbol_of_the_user_is_none_of_a_span():
+    text = "{a} ⟦5⟧ x"
+    protected = Protected.from_spans(text, find_spans(text, {"⟦5⟧"}))
+    assert protected.restore("⟦1⟧ ⟦5⟧ y") == ("{a} ⟦5⟧ y", [])
+
+
 def test_placeholders_that_somebody_wrote_stay_as_often_as_they_were_written():
     text = " ".join(["a ⟦1⟧"] * 10)
     protected = Protected.from_spans(text, find_spans(text), masks=False)

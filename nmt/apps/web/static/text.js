@@ -374,7 +374,7 @@ export class Protected {
 
   withSpaces(translation) {
     for (const [, before, symbol, after] of ` ${this.source} `.matchAll(/(?<=(.))(\u27e6[1-8]\u27e7)(?=(.))/gsu)) {
-      const isTag = "<[\\".includes(this.spans[PLACEHOLDERS.indexOf(symbol)][0]);
+      const isTag = "<[\\".includes((this.spans[PLACEHOLDERS.indexOf(symbol)] ?? symbol)[0]);
       for (const [side, glued] of [[before, `(?<=${SPACED})(?=${symbol})`], [after, `(?<=${symbol})(?=${SPACED})`]])
         if (IS_SPACE.test(side) || (!isTag && IS_UNSPACED.test(side))) translation = translation.replace(new RegExp(glued, "gu"), " ");
     }
