@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from nmt.base.errors import DataError, counted
+from nmt.base.patterns import lazy_pattern
 from nmt.base.progress import Progress
 from nmt.data.read.table_names import format_of, split_choice
 
@@ -32,6 +33,7 @@ SUFFIXES = (
 )  # fmt: skip
 _ALL_SUFFIXES = (*SUFFIXES, *_TABLES)
 _NO_TEXT = (".docx", ".epub", ".odp", ".ods", ".odt", ".pdf", ".pptx", ".xlsx")
+_FILE_NAME = lazy_pattern(r"\S+\.[a-z][a-z0-9]{0,4}")
 MAX_LISTED = 20  # lines, and parts of texts, in a warning
 
 
@@ -74,6 +76,8 @@ def document_in(texts: list[str], output: Path | None, *, as_json: bool) -> tupl
         into_document = output is not None and output.suffix.lower() == suffix
         if is_known and (into_document or not any(map(str.isspace, text))):
             raise DataError("no such file", path=name, hint=f"paths are relative to {Path.cwd()}")
+        if _FILE_NAME.fullmatch(text):  # of a kind that nmt does not know, or an address
+            log.warning("%s: there is no such file; this is translated as a text", text)
     if output is not None and output.suffix.lower() in _NO_TEXT:
         raise typer.BadParameter(f"--output {output}: texts and lines are written as plain text; name a .txt file")
     return None, ""

@@ -404,6 +404,13 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
     assert nmt("translate", "-m", digits_run, "1 a.html").returncode == 0
 
 
+@pytest.mark.parametrize(("text", "is_warned"), [("12.log", True), ("1.txt.gz", True), ("1.2", False), ("1 2.", False)])
+def test_a_text_that_may_be_the_name_of_a_missing_file_is_told(digits_run, text, is_warned):
+    done = nmt("translate", "-m", digits_run, text)
+    assert done.returncode == 0
+    assert (f"{text}: there is no such file; this is translated as a text" in done.stderr) == is_warned
+
+
 @pytest.mark.parametrize("name", ["out.docx", "out.xlsx", "out.PDF"])
 def test_plain_text_is_not_written_under_the_name_of_another_format(digits_run, tmp_path, name):
     done = nmt("translate", "-m", digits_run, "12", "-o", tmp_path / name)

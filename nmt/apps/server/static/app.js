@@ -126,7 +126,7 @@ function warn(id, parts) {
   const said = Object.entries(flags).flatMap(([name, meaning]) => {
     const values = parts.flatMap((part) => (part && part[name]) || []);
     const missing = [...new Set(values.filter((value) => value !== true))];
-    return values.length ? [missing.length ? `${meaning}: ${missing.join(" ")}` : meaning] : [];
+    return values.length ? [missing.length ? `${meaning}: ${missing.join(", ")}` : meaning] : [];
   });
   $(id).textContent = said.length ? `Check the translation: ${said.join("; ")}.` : "";
   $(id).hidden = !said.length;
