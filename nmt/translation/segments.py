@@ -76,7 +76,7 @@ class Candidate(NamedTuple):
 
 
 class Habits(NamedTuple):
-    """What a model that translates in `direction` has learned to write."""
+    """The habits of a model that translates in `direction`, learned from its training text."""
 
     direction: Direction
     tgt_tag: Sequence[int]  # the tag at the beginning of its outputs, if the model has target-side tags
@@ -90,7 +90,7 @@ class Habits(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What is around the words of a segment, and belongs around those of its translation."""
+    """The surroundings of the words of a segment, which belong around those of its translation."""
 
     list_marker: str = ""  # as in "1. First"; a model may leave it out
     lead: str = ""  # symbols and brackets
@@ -111,7 +111,7 @@ _NO_FRAME = Frame()
 
 @dataclass
 class SearchInput:
-    """What an engine searches for: token ids without specials."""
+    """The input of a search, as token ids without specials."""
 
     src_ids: list[int]
     prefix_ids: Sequence[int] = ()  # the required beginning of the translation

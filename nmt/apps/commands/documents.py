@@ -33,7 +33,7 @@ SUFFIXES = (
 )  # fmt: skip
 _ALL_SUFFIXES = (*SUFFIXES, *_TABLES)
 _NO_TEXT = (".docx", ".epub", ".odp", ".ods", ".odt", ".pdf", ".pptx", ".xlsx")
-_FILE_NAME = lazy_pattern(r"\S+\.[a-z][a-z0-9]{0,4}")
+_FILE_NAME = lazy_pattern(r"\S+\.(?:[a-z][a-z0-9]{0,4}|[A-Z]{3,4})")
 MAX_LISTED = 20  # lines, and parts of texts, in a warning
 
 

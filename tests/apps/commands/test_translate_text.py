@@ -404,7 +404,9 @@ def test_the_name_of_a_file_is_not_translated_as_a_text(digits_run, tmp_path):
     assert nmt("translate", "-m", digits_run, "1 a.html").returncode == 0
 
 
-@pytest.mark.parametrize(("text", "is_warned"), [("12.log", True), ("1.txt.gz", True), ("1.2", False), ("1 2.", False)])
+@pytest.mark.parametrize(
+    ("text", "is_warned"), [("12.log", True), ("1.txt.gz", True), ("12.LOG", True), ("1.2", False), ("1 2.", False)]
+)
 def test_a_text_that_may_be_the_name_of_a_missing_file_is_told(digits_run, text, is_warned):
     done = nmt("translate", "-m", digits_run, text)
     assert done.returncode == 0
